@@ -12,12 +12,13 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,8 @@ class Bench:
             process.wait()
         subprocess.run(command, check=True)
         scored = noted.stat().st_size
-        saved = [json.loads(line)["example"] for line in (folder / "rollouts.jsonl").open("rb")]
+        with closing(sqlite3.connect(folder / "run.assay")) as connection:
+            saved = [example for (example,) in connection.execute("SELECT example FROM rollouts")]
         again = scored - lines
         each = again / self._sizes.kills
         right = len(saved) == len(set(saved)) == lines

@@ -125,7 +125,7 @@ def show(console: Console, folder: Path, model: str | None = None) -> None:
     ]
     judge = PerCriterionGrader(model=model) if model else RecordedJudge(rows)
     rubric = Rubric.from_file(HERE / "rubric.yaml", parser=Parser(first_command), autograder=judge)
-    if folder == LAST and (folder / "run.json").exists():
+    if folder == LAST and (folder / "run.assay").exists():
         shutil.rmtree(
             folder
         )  # the run of the last demo; a folder that the caller names is never removed

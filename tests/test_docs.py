@@ -13,6 +13,7 @@ import pytest
 from pytest_examples import CodeExample, EvalExample, find_examples
 
 import assay
+from assay.runs import Run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -105,7 +106,7 @@ def test_the_demo_removes_no_run_that_the_caller_names(capsys, monkeypatch, tmp_
     monkeypatch.setattr(sys, "argv", ["demo", "--out", "mine"])
     program = str(ROOT / "examples" / "demo.py")
     runpy.run_path(program, run_name="__main__")
-    kept = (tmp_path / "mine" / "rollouts.jsonl").read_bytes()
+    kept = list(Run.open("mine").rows())
     with pytest.raises(SystemExit, match="mine holds a run already"):
         runpy.run_path(program, run_name="__main__")
-    assert (tmp_path / "mine" / "rollouts.jsonl").read_bytes() == kept
+    assert list(Run.open("mine").rows()) == kept

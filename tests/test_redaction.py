@@ -19,6 +19,7 @@ from assay import GradingError, Limits, PerCriterionGrader, Refused, Rubric
 from assay.models import model_of
 from assay.redaction import get_logger, redact, redact_settings
 from assay.runs import Journal, Row, Run, RunAbout, score_rows
+from assay.runs.run_store import RunFile
 from assay.server import RewardServer
 from assay.testing import Fault, ModelServer
 
@@ -118,10 +119,10 @@ def test_no_secret_reaches_the_folder(tmp_path):
     )
     with Journal.open(tmp_path, about) as journal:
         journal.finish()
-    written = "".join(path.read_text() for path in tmp_path.iterdir())
-    assert KEY not in written
-    assert "hunter2" not in written
-    assert json.loads((tmp_path / "run.json").read_text())["judge"] == "https://***@host"
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert KEY.encode() not in written
+    assert b"hunter2" not in written
+    assert RunFile(tmp_path).read_run()["judge"] == "https://***@host"
 
 
 REPEATED = (
@@ -305,7 +306,7 @@ def test_nor_does_the_command_line_or_what_it_writes(endpoint, tmp_path, by):
     said = run("models", "list", folder=tmp_path, ASSAY_MODEL=model)
     assert is_clean(said)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {"run.json", "report.html"} <= {path.name for path in written}
+    assert {"run.assay", "report.html"} <= {path.name for path in written}
     for path in written:
         assert is_clean(path.read_bytes().decode("utf-8", "replace") or "empty"), path
 

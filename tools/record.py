@@ -26,6 +26,7 @@ import re
 import runpy
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -174,12 +175,13 @@ class Recording:
         path.write_text(self.scrubbed(text), encoding="utf-8", errors="backslashreplace")
 
     def run(self, name: str, folder: Path, *, in_order: bool = True) -> None:
-        """The files of a run as they stand on the disk; what judges or workers answer comes in any order."""
-        for path in sorted(folder.glob("*.json*")):
-            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-            if path.suffix == ".jsonl" and not (in_order and path.name == "rollouts.jsonl"):
-                lines = sorted(lines)
-            self.text(f"{name}/{path.name}", "".join(lines))
+        """What is saved of a run; what judges or workers answer comes in any order."""
+        with contextlib.closing(sqlite3.connect(folder / "run.assay")) as connection:
+            [(about,)] = connection.execute("SELECT about FROM run")
+            rollouts = connection.execute("SELECT data FROM rollouts ORDER BY id").fetchall()
+        lines = [f"{data}\n" for (data,) in rollouts]
+        self.text(f"{name}/run.json", json.dumps(json.loads(about), indent=1))
+        self.text(f"{name}/rollouts.jsonl", "".join(lines if in_order else sorted(lines)))
 
     def scrubbed(self, text: str) -> str:
         """The text without what is different each time."""

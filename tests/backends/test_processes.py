@@ -12,7 +12,7 @@ import pytest
 
 from assay import Rubric
 from assay.backends import Processes, given, score_shards
-from assay.runs import RunError
+from assay.runs import Run, RunError
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,9 @@ def test_a_shard_that_kills_its_workers_is_given_up(table, tmp_path, monkeypatch
         score_shards(
             given(Rubric([deadly])), [table(30)], tmp_path / "run", backend=backend, rows=10
         )
-    assert len(list((tmp_path / "run" / "parts").glob("*.jsonl"))) == 2
+    saved = {row.fields["completion"] for row in Run.open(tmp_path / "run").rows()}
+    assert saved >= {f"it is {n}" for n in [*range(10), *range(20, 30)]}
+    assert "it is 13" not in saved
 
 
 def test_workers_that_cannot_begin_end_the_run(table, tmp_path):
@@ -93,25 +95,31 @@ def test_workers_and_driver_killed_lose_and_double_nothing(table, tmp_path, rows
     path, folder = table(80, id=lambda n: n // 2), tmp_path / "run"
     command = [sys.executable, str(tmp_path / "driver.py"), str(path), str(folder)]
     driver = subprocess.Popen(command)
-    wait_for_parts(driver, folder, 2)
+    wait_for_rows(driver, folder, 8)
     os.kill(workers_of(driver)[0], signal.SIGKILL)
-    wait_for_parts(driver, folder, 5)
+    wait_for_rows(driver, folder, 20)
     orphans = workers_of(driver)
     driver.kill()
     driver.wait()
     wait_until(lambda: not any(map(lives, orphans)))
-    assert not (folder / "rollouts.jsonl").exists()
+    assert (folder / "parts").exists()
     subprocess.run(command, check=True)
     rows = rows_of_run(folder)
     assert sorted(rows) == sorted((str(n // 2), n % 2) for n in range(80))
-    assert len((folder / "rollouts.jsonl").read_text().splitlines()) == 80
     assert all(reward == len(fields["completion"]) / 8 for fields, reward, _ in rows.values())
-    assert not (folder / "scratch").exists()
+    assert [path.name for path in folder.iterdir()] == ["run.assay"]
 
 
-def wait_for_parts(driver, folder, count):
-    wait_until(lambda: len(list(folder.glob("parts/*.jsonl"))) >= count)
+def wait_for_rows(driver, folder, count):
+    wait_until(lambda: count_rows(folder) >= count)
     assert driver.poll() is None
+
+
+def count_rows(folder):
+    try:
+        return len(Run.open(folder))
+    except RunError:
+        return 0  # the run is being started
 
 
 def wait_until(holds):

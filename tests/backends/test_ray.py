@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assay import Rubric, rows_of
-from assay.runs import score_rows
+from assay.runs import Run, RunError, score_rows
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -70,18 +70,18 @@ async def test_workers_and_driver_killed_lose_and_double_nothing(
     """SIGKILL to a worker, then to the driver; another one goes on. Row for row as one process."""
     path, folder = table(60, id=lambda n: n % 25), tmp_path / "run"
     driver = cluster(start=program("score", path, folder))["pid"]
-    wait_for_parts(folder, 1)
+    wait_for_rows(folder, 1)
     wait_until(
         lambda: cluster(kill_worker="score_shard")["killed"]
     )  # between two tasks it has another name
-    wait_for_parts(folder, 4)
+    wait_for_rows(folder, 16)
     cluster(kill=driver)
-    assert not (folder / "rollouts.jsonl").exists()
+    assert (folder / "parts").exists()
     again = cluster(start=program("score", path, folder))["pid"]
     assert found(cluster(wait=again)) == {"rollouts": 60}
     await score_rows(Rubric([slow]), rows_of(path), folder=tmp_path / "alone")
     assert rows_of_run(folder) == rows_of_run(tmp_path / "alone")
-    assert len((folder / "rollouts.jsonl").read_text().splitlines()) == 60
+    assert [path.name for path in folder.iterdir()] == ["run.assay"]
 
 
 def test_a_limit_is_one_for_all_tasks(cluster, table, tmp_path):
@@ -100,8 +100,15 @@ def test_a_rubric_is_a_stage_of_a_pipeline(cluster, table):
     assert len(rows) == 20
 
 
-def wait_for_parts(folder, count):
-    wait_until(lambda: len(list(folder.glob("parts/*.jsonl"))) >= count)
+def wait_for_rows(folder, count):
+    wait_until(lambda: count_rows(folder) >= count)
+
+
+def count_rows(folder):
+    try:
+        return len(Run.open(folder))
+    except RunError:
+        return 0  # the run is being started
 
 
 def wait_until(holds):

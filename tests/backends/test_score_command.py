@@ -15,6 +15,7 @@ import pytest
 
 from assay.cli import main
 from assay.runs import Run
+from assay.runs.run_store import RunFile, is_run
 from assay.testing import ModelServer
 
 RUBRIC = [{"name": "has_one", "check": {"contains": "1"}}]
@@ -106,8 +107,7 @@ def test_what_cannot_be_is_refused(score, table, monkeypatch, arguments, why):
     table(3)
     Path("rows.csv").write_text("completion\n1\n")
     Path("judged.json").write_text(json.dumps([{"requirement": "Is it so?"}]))
-    Path("shards").mkdir()
-    Path("shards/manifest.jsonl").write_text("")
+    Path("shards/parts").mkdir(parents=True)
     assert score("rows.jsonl", "-r", "rubric.json", "-o", "alone").code == 0
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b'{"completion": "1"}\n')))
     done = score(*arguments)
@@ -133,8 +133,8 @@ def test_ctrl_c_once_finishes_what_is_begun_and_twice_stops(table, tmp_path):
     assert code == 130
     assert f"continue with: assay {typed} --resume" in said
     assert "finishing what has started" in said
-    done = Path(tmp_path / "run" / "manifest.jsonl").read_text().count('"shard"')
-    assert done in (1, 2)  # as many as workers had begun by then, and no more of the four
+    done = len(Run.open(tmp_path / "run"))
+    assert done in (10, 20)  # the shards that workers had begun by then, and no more of the four
     code, said = interrupted([*command, "--resume"], tmp_path, times=2)
     assert code == 130
     assert f"stopped at once; continue with: assay {typed} --resume" in said
@@ -157,7 +157,7 @@ def interrupted(command, folder, times):
         start_new_session=True,
     )
     with process:
-        wait_for_rows(process, folder / "run" / "scratch")
+        wait_for_rows(process, folder / "run" / "parts")
         os.killpg(process.pid, signal.SIGINT)
         said = process.stderr.readline()
         if times > 1:
@@ -169,9 +169,9 @@ def interrupted(command, folder, times):
     return process.returncode, said
 
 
-def wait_for_rows(process, scratch):
+def wait_for_rows(process, parts):
     ends = time.monotonic() + 60
-    while not any(path.stat().st_size for path in scratch.glob("*/rollouts.jsonl")):
+    while not any(RunFile(part).holds_work for part in parts.glob("*-*") if is_run(part)):
         assert process.poll() is None
         assert time.monotonic() < ends
         time.sleep(0.01)

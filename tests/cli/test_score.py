@@ -18,6 +18,7 @@ import pytest
 
 from assay.cli import main
 from assay.runs import Run
+from assay.runs.run_store import RunFile
 from assay.testing import Fault
 
 CHECKS = [
@@ -246,14 +247,14 @@ class TestEndings:
         assert "1 rollout, 1 unscored" in done.out
         assert "SignatureError" in done.out
 
-    def test_rollouts_of_somebody_else_are_not_written_over(self, score: Any, files: Any) -> None:
-        """As where `assay init` has put some."""
-        data = files("rollouts.jsonl", ROWS)
-        for arguments in (["-o", "."], ["-o", ".", "--resume"]):
-            done = score(*arguments, data=data)
+    def test_a_run_of_an_earlier_version_is_refused(self, score: Any, files: Any) -> None:
+        """With what to do, whether it would be read, continued or overwritten."""
+        Path("old").mkdir()
+        Path("old/run.json").write_text("{}")
+        for arguments in (["-o", "old"], ["-o", "old", "--resume"]):
+            done = score(*arguments, data=files("rows.jsonl", ROWS))
             assert done.code == 2
-            assert "rollouts.jsonl belongs to no run: name another folder" in done.err
-        assert len(Path(data).read_text().splitlines()) == 2
+            assert "old was written by an earlier version of assay" in done.err
 
     def test_what_is_printed_before_a_bad_line_is_whole(self, score: Any, files: Any) -> None:
         """A document is ended, and says that it is not all."""
@@ -304,9 +305,9 @@ class TestEndings:
         done = score("-o", "run", "-m", "openai/gpt-5-mini", "--budget", "0", by=judged)
         assert done.code == 1
         assert "the budget ran out before 2 calls could be made" in done.err
-        kept = "".join(path.read_text() for path in Path("run").iterdir())
-        assert "gpt-5-mini" in kept
-        assert "secret" not in kept
+        kept = b"".join(path.read_bytes() for path in Path("run").iterdir())
+        assert b"gpt-5-mini" in kept
+        assert b"secret" not in kept
 
 
 class TestMoney:
@@ -631,6 +632,6 @@ def test_rows_stand_as_in_the_data_in_whatever_order_they_are_done(
         ("e2", "1.0"),
     ]
     if kept:
-        lines = Path("run/rollouts.jsonl").read_text().splitlines()
-        assert json.loads(lines[-1])["example"] == "e0"
+        saved = RunFile("run").select("SELECT example FROM rollouts ORDER BY id")
+        assert saved[-1] == ("e0",)
         assert [row.example for row in Run.open("run").rows()] == ["e0", "e1", "e2"]

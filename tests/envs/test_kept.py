@@ -1,6 +1,5 @@
 """An evaluation that names a folder is kept there, and can be gone on with."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 from assay import Criterion, PerCriterionGrader, Rubric
 from assay.envs import SingleTurnEnv
 from assay.runs import Run, RunError
+from assay.runs.run_store import RunFile, is_run
 from assay.testing import Fault
 
 REWARDS = [1.0] * 7 + [0.0]
@@ -22,7 +22,9 @@ def env(questions, rubric):
 
 
 def lines(folder):
-    return (folder / "rollouts.jsonl").read_text().splitlines()
+    if not is_run(folder):
+        return []
+    return [data for (data,) in RunFile(folder).select("SELECT data FROM rollouts ORDER BY id")]
 
 
 def test_a_run_is_a_folder(env, server, tmp_path):
@@ -179,8 +181,8 @@ def test_a_key_is_not_written(env, serve, tmp_path):
     server = serve()
     with openai.OpenAI(base_url=server.url, api_key="sk-secret") as client:
         env.evaluate(client, "test", num_examples=1, run=tmp_path)
-    written = "".join(path.read_text() for path in tmp_path.iterdir() if path.is_file())
-    assert "sk-secret" not in written
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+    assert b"sk-secret" not in written
 
 
 PROGRAM = """
@@ -222,4 +224,4 @@ def test_an_evaluation_that_was_broken_off_goes_on_where_it_was(serve, tmp_path,
     assert sorted(int(row.example) for row in rows) == list(range(40))
     assert [row.reward for row in rows] == [1.0] * 40
     assert len(server.asked) - before == 40 - kept
-    assert json.loads((folder / "summary.json").read_text())["rollouts"] == 40
+    assert Run.open(folder).summary().rollouts == 40

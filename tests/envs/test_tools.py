@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from assay import Rubric, State
 from assay.compat import verifiers as vf
 from assay.envs import ToolEnv, ToolError
+from assay.runs.run_store import RunFile
 from assay.testing import tool_call
 from assay.tools import calculator
 
@@ -261,8 +262,8 @@ def test_what_was_called_is_kept_as_json(serve, tmp_path):
     """In the run's folder, errors and all."""
     turns = says([tool_call("add", a=13, b=1)], "4")
     ToolEnv(ROWS, tools=[add]).evaluate(model=serve(turns).model, run=tmp_path / "run")
-    [line] = (tmp_path / "run" / "rollouts.jsonl").read_text().splitlines()
-    fields = json.loads(line)["fields"]
+    [(data,)] = RunFile(tmp_path / "run").select("SELECT data FROM rollouts")
+    fields = json.loads(data)["fields"]
     assert fields["completion"][1]["content"] == "Error: RuntimeError: unlucky"
     assert fields["tool_failures"][0]["kind"] == "raised"
 

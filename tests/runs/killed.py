@@ -15,7 +15,8 @@ from pathlib import Path
 
 from assay import PerCriterionGrader, Rubric
 from assay.models import model_of
-from assay.runs import score_rows
+from assay.runs import Run, score_rows
+from assay.runs.run_store import is_run
 
 FOLDER, ROWS, KILLS, SEED = Path(sys.argv[1]), *map(int, sys.argv[2:5])
 MODEL = sys.argv[5] if len(sys.argv) > 5 else None
@@ -44,9 +45,7 @@ def score():
 
 
 def saved():
-    path = FOLDER / "rollouts.jsonl"
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return [json.loads(line)["fields"]["n"] for line in lines]
+    return [row.fields["n"] for row in Run.open(FOLDER).rows()] if is_run(FOLDER) else []
 
 
 def main():

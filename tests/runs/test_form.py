@@ -1,9 +1,8 @@
-"""A row as a line, and back: nothing is lost, and nothing is made up."""
+"""A row is saved, and read back: nothing is lost, and nothing is made up."""
 
 import json
 import math
 import pickle
-import tracemalloc
 from datetime import date
 
 import pytest
@@ -20,8 +19,10 @@ from assay import (
 )
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError
-from assay.runs.jsonable import holdable
-from assay.runs.row import RowForm, Seen, opening_of
+from assay.runs.pipeline import SeenTexts
+from assay.runs.row import RowForm
+from assay.runs.run_store import RunFile
+from assay.runs.spending import Spending
 from assay.testing import FakeModel, make_rollout
 
 
@@ -105,28 +106,47 @@ async def test_a_report_comes_back_equal(tmp_path, name):
 
 @pytest.mark.parametrize("name", RUBRICS)
 def test_the_saved_rubric_makes_equal_lines(tmp_path, name):
-    """What run.json says of the criteria is all that lines are made of."""
+    """What the metadata say of the criteria is all that lines are made of."""
     about = RunAbout.of("score", rubric=RUBRICS[name])
     assert RunAbout.from_dict(json.loads(json.dumps(about.to_dict()))) == about
     assert about.differences(RunAbout.from_dict(about.to_dict())) == []
 
 
-async def test_a_plain_row_takes_one_short_line():
-    """Names, weights and requirements stand once, in run.json."""
+async def test_a_plain_row_is_saved_in_few_characters():
+    """Names, weights and requirements stand once, in the metadata of the run."""
     rubric = Rubric([fixed(True, name="a"), fixed(0.5, name="b")])
     [report] = await rubric.score([make_rollout()])
     row = Row("7", fields={"completion": "x"}, report=report)
-    line = RowForm(rubric.criteria, rubric.content_hash).written(row, holdable(row.fields))
-    assert line == (
-        b'{"example":"7","sample":0,"score":0.75,"reward":1.5,"answers":[true,0.5],"fields":{"completion":"x"}}\n'
+    saved = RowForm(rubric.criteria, rubric.content_hash).save(row)
+    assert saved.data == (
+        '{"example":"7","sample":0,"score":0.75,"reward":1.5,"answers":[true,0.5],'
+        '"fields":{"completion":"x"}}'
     )
 
 
-async def test_an_unscored_row_has_no_score_on_its_line():
+async def test_the_columns_of_a_row_are_what_people_filter_by():
+    """The judge's reason and its failure stand with their criterion."""
+    rubric = RUBRICS["verdicts"]
+    [report] = await rubric.score([make_rollout()])
+    spent = Spending(calls=2, prompt=90, completion=10, cost=0.5)
+    row = Row("7", 1, {"task": "capitals"}, report, spent=spent, timing={"scoring": 2.0}, number=4)
+    saved = RowForm(rubric.criteria, judge="judge-1").save(row)
+    assert saved[:5] == ("7", 1, 4, "capitals", row.score)
+    assert (saved.input_tokens, saved.output_tokens, saved.cost, saved.seconds) == (90, 10, 0.5, 2)
+    assert [(v.criterion, v.value, v.verdict, v.judge) for v in saved.verdicts] == [
+        ("is_kind", 1.0, "MET", "judge-1"),
+        ("is_brief", 1.0, "MET", "judge-1"),
+    ]
+
+
+async def test_an_unscored_row_is_saved_without_a_score():
     """Whoever reads the file with other tools must not take a part for the whole."""
     rubric = Rubric([fixed(True, name="a"), fixed(None, name="b")])
     [report] = await rubric.score([make_rollout()])
-    line = json.loads(RowForm(rubric.criteria).written(Row("7", report=report), ("{}", ())))
+    saved = RowForm(rubric.criteria).save(Row("7", report=report))
+    line = json.loads(saved.data)
+    assert (saved.score, saved.reward) == (None, None)
+    assert saved.error.startswith("b: ")
     assert (line["score"], line["reward"], line["report"]["partial_reward"]) == (None, None, 1.0)
     assert list(line["errors"]) == ["b"]
 
@@ -180,8 +200,8 @@ def test_what_json_cannot_hold_is_told_and_named(tmp_path, name):
     [row] = Run.open(tmp_path).rows()
     assert (row.altered, row.fields["completion"]) == (("info",), "x")
     assert row.fields["info"] == written
-    for line in (tmp_path / "rollouts.jsonl").read_text().splitlines():
-        json.loads(line, parse_constant=pytest.fail)
+    for (data,) in RunFile(tmp_path).select("SELECT data FROM rollouts"):
+        json.loads(data, parse_constant=pytest.fail)
 
 
 def test_a_value_inside_itself_is_cut(tmp_path):
@@ -202,44 +222,19 @@ def test_a_row_is_pickled_with_its_report(tmp_path):
     assert pickle.loads(pickle.dumps(row)) == row
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        (b'{"example":"a","sample":2,"score":null}\n', (("a", 2), None, False)),
-        (
-            b'{"example":"a","sample":2,"row":7,"errors":{"x":"y"},"score":null}\n',
-            (("a", 2), 7, True),
-        ),
-        (b'{"example":"\\u00e9\\"","sample":0}\n', (('é"', 0), None, False)),
-        (b'{ "sample": 0, "example": "b", "row": 3, "errors": {"x": "y"} }\n', (("b", 0), 3, True)),
-    ],
-)
-def test_the_opening_of_a_line_says_whose_it_is(line, found):
-    """Also when somebody else's tool wrote it again."""
-    assert opening_of(line, "here") == found
-
-
 def test_a_report_that_does_not_fit_the_criteria_is_an_error(tmp_path):
-    """Somebody changed run.json or the line."""
+    """Somebody changed the row."""
+    data = '{"example":"0","sample":0,"score":1,"reward":1,"answers":[{"weight":"x"}]}'
     with Journal.open(tmp_path, RunAbout.of("score", rubric=RUBRICS["numbers"])) as journal:
-        journal.write(Row("0"))
-    path = tmp_path / "rollouts.jsonl"
-    path.write_text('{"example":"0","sample":0,"score":1,"reward":1,"answers":[{"weight":"x"}]}\n')
-    with pytest.raises(RunError, match=r"rollouts\.jsonl:1: .*its report cannot be read"):
+        saved = journal._form.save(Row("0"))
+        journal.writer.save_rollouts([saved._replace(data=data)])
+    with pytest.raises(RunError, match=r"run\.assay, rollout 1 cannot be read .its report"):
         list(Run.open(tmp_path).rows())
 
 
-def test_the_keys_of_a_run_take_few_bytes_each():
-    """So that memory does not grow with the file: at most 25 bytes for each of 100,000 keys, and none is forgotten."""
-    tracemalloc.start()
-    try:
-        seen = Seen()
-        assert all(seen.add(f"q-{number}") for number in range(100_000))
-        taken, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert taken < 25 * 100_000
-    assert len(seen) == 100_000
-    assert all(f"q-{number}" in seen for number in range(100_000))
-    assert not seen.add("q-7")
-    assert "q-100000" not in seen
+def test_texts_are_seen_once_whatever_they_hold():
+    """Half characters and NULs too."""
+    seen = SeenTexts()
+    texts = ["a", "b", "", "a\0", "half \ud83d", "half \ud83e"]
+    assert [seen.add(text) for text in texts] == [True] * 6
+    assert [seen.add(text) for text in texts] == [False] * 6

@@ -82,13 +82,13 @@ def test_rollouts_come_in_the_order_of_the_data(tmp_path):
     """Also over several batches."""
     numbers = list(range(1200))
     write(tmp_path, *[rollout(str(number), row=number) for number in reversed(numbers)])
-    ids = [rollout_id for rollout_id, _ in RunFile(tmp_path).read_rollouts()]
+    ids = [saved.id for saved in RunFile(tmp_path).read_rollouts()]
     assert ids == list(range(1200, 0, -1))
 
 
 def test_a_rollout_without_a_place_comes_last(tmp_path):
     write(tmp_path, rollout("b", row=4), rollout("c"), rollout("a", row=0))
-    data = [data for _, data in RunFile(tmp_path).read_rollouts()]
+    data = [saved.data for saved in RunFile(tmp_path).read_rollouts()]
     assert [line[12:13] for line in data] == [b"a", b"b", b"c"]
 
 
@@ -124,7 +124,7 @@ def test_a_failed_rollout_is_replaced_with_its_verdicts(tmp_path):
 def test_calls_are_kept_with_their_rollout(tmp_path):
     call = SavedCall(0, "judge", "judge-1", "[]", "MET", 10, 2, 0.01, '{"reply": "MET"}')
     write(tmp_path, rollout("a", calls=[call]))
-    assert RunFile(tmp_path).read_calls(1) == [{"reply": "MET"}]
+    assert [saved.calls for saved in RunFile(tmp_path).read_rollouts()] == [[{"reply": "MET"}]]
 
 
 def test_a_generation_is_kept_until_its_rollout_is_finished(tmp_path):

@@ -52,7 +52,7 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
     )
     [row] = Run.open(folder).rows()
     assert "no such key" in row.judge_log[0]["reply"]
-    assert b"0123456789abcdef" not in (folder / "rollouts.jsonl").read_bytes()
+    assert b"0123456789abcdef" not in (folder / "run.assay").read_bytes()
 
 
 def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):

@@ -46,8 +46,7 @@ async def test_what_was_spent_on_rollouts_that_are_done_again_stays_spent(tmp_pa
             (server.prompt_tokens + server.completion_tokens) / 1000
         )
     run = Run.open(tmp_path)
-    (tmp_path / "summary.json").unlink()
-    assert run.summary().spent == run.spent() == last.spent
+    assert run.work_out().spent == run.spent() == last.spent
 
 
 async def test_a_group_that_is_resumed_says_what_it_took(tmp_path):

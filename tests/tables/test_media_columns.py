@@ -249,8 +249,8 @@ async def test_a_run_keeps_the_paths_and_not_the_pictures(folder: Path) -> None:
         await score_rows(
             rubric, rows_of(table(folder, "csv")), folder=folder / "run", judge_log=True
         )
-    text = (folder / "run" / "rollouts.jsonl").read_text()
-    assert ("cats/red.png" in text, base64.b64encode(PNG).decode()[20:60] in text) == (True, False)
+    saved = (folder / "run" / "run.assay").read_bytes()
+    assert (b"cats/red.png" in saved, base64.b64encode(PNG)[20:60] in saved) == (True, False)
 
 
 def test_every_column_has_a_kind() -> None:

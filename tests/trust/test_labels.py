@@ -141,6 +141,6 @@ class TestMerging:
         """The one that the page writes comes first, so that an export counts after it."""
         (tmp_path / "labels.jsonl").write_text(json.dumps(ROW | {"verdict": "MET"}))
         (tmp_path / "labels-2026.jsonl").write_text(json.dumps(ROW | {"verdict": "UNMET"}))
-        (tmp_path / "rollouts.jsonl").write_text("{}")
+        (tmp_path / "rows.jsonl").write_text("{}")
         assert [label.verdict for label in read_run_labels(tmp_path)] == ["UNMET"]
         assert read_run_labels(tmp_path / "none") == []

@@ -329,4 +329,4 @@ class TestCompare:
     def test_a_folder_without_a_run_is_refused(self, run, tmp_path, capsys):
         """By name."""
         assert main(["compare", run, str(tmp_path)]) == 2
-        assert "holds no run" in capsys.readouterr().err
+        assert "so it is not a run" in capsys.readouterr().err

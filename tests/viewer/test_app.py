@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from dataclasses import replace
 from io import StringIO
 
 import httpx
@@ -10,7 +11,8 @@ import pytest
 import uvicorn
 
 from assay import Criterion, Rubric
-from assay.runs import Run, score_rows
+from assay.runs import Journal, Run, score_rows
+from assay.runs.run_store import RunFile
 from assay.trust import read_labels
 from assay.viewer.page_export import write_report
 from assay.viewer.page_server import viewer_app
@@ -133,7 +135,7 @@ def test_what_is_not_there_is_said_to_be_missing(page, run, path):
 
 def test_a_label_stands_beside_the_verdict(page, run, folder):
     """With author, time and the hash of the wording; the run itself is as it was."""
-    before = (folder / "rollouts.jsonl").read_bytes()
+    before = RunFile(folder).select("SELECT * FROM rollouts")
     said = {"row": 2, "criterion": "polite", "verdict": "MET", "note": "curt", "rater": "ana"}
     told = page.post(f"/api/runs/{run}/labels", json=said).json()
     [label] = read_labels(folder / "labels.jsonl")
@@ -141,7 +143,7 @@ def test_a_label_stands_beside_the_verdict(page, run, folder):
     assert (label.example, label.sample, label.verdict, label.rater) == ("a", 1, "MET", "ana")
     assert label.time is not None
     assert label.guideline == Run.open(folder).about.rubric.criteria[0].question
-    assert (folder / "rollouts.jsonl").read_bytes() == before
+    assert RunFile(folder).select("SELECT * FROM rollouts") == before
     again = page.get(f"/api/runs/{run}/rows/2").json()
     assert again["lines"][0]["verdict"] == "UNMET"
     assert again["lines"][0]["labels"][0]["note"] == "curt"
@@ -191,10 +193,10 @@ async def test_a_run_that_grows_is_taken_in(folder):
     [book] = shelf.runs.values()
     book.look()
     assert book.rows == 4
-    line = json.loads((folder / "rollouts.jsonl").read_text().splitlines()[0])
-    with (folder / "rollouts.jsonl").open("a") as file:
-        for example in ("a", "new"):
-            file.write(json.dumps({**line, "example": example}) + "\n")
+    run = Run.open(folder)
+    row = next(run.rows())
+    with Journal.open(folder, run.about, resume=True) as journal:
+        journal.write_all([replace(row, example=example) for example in ("a", "new")])
     assert book.index.extend()
     assert len(book.index) == 5
     shelf.close()
@@ -286,11 +288,3 @@ def test_numbers_that_no_table_holds_are_numbers_of_no_row(page, folder):
     label = {"example": "a", "sample": 2**63, "criterion": "polite", "verdict": "MET"}
     (folder / "labels.jsonl").write_text(json.dumps(label) + "\n")
     assert page.get(f"/api/runs/{run['id']}/rows").status_code == 200
-
-
-def test_a_number_that_json_has_no_word_for_is_shown(page, folder):
-    """A run that another program wrote may hold one."""
-    lines = (folder / "rollouts.jsonl").read_text().replace('"answer":"x"', '"answer":NaN')
-    (folder / "rollouts.jsonl").write_text(lines)
-    [run] = page.get("/api/runs").json()
-    assert page.get(f"/api/runs/{run['id']}/rows/1").json()["answer"] == "NaN"

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import re
 import wave
 
@@ -11,6 +10,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from assay.cli import main
+from assay.runs.run_store import RunWriter
 from assay.viewer.viewed_runs import ViewedRuns
 
 
@@ -72,10 +72,8 @@ def folder(tmp_path_factory, make_run):
         )
     ]
     run = make_run(home / "run", data)
-    about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(
-        json.dumps({**about, "data": {"source": str(home / "rows.jsonl")}})
-    )
+    with RunWriter(run) as writer:
+        writer.save_about({**writer.read_run(), "data": {"source": str(home / "rows.jsonl")}})
     return run
 
 

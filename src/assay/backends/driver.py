@@ -1,18 +1,6 @@
-"""score_shards scores files with many workers, and writes the rows that one process would write, each once.
-
-While it runs, its folder holds
-
-    run.json         what is run
-    manifest.jsonl   a line a finished shard: what is not here does not count
-    parts/           the rows of a finished shard, under a name that no other attempt has, and what it has spent
-    scratch/         the rows of shards that are under way
-
-Once every shard is done the parts become one `rollouts.jsonl`, and the folder is a run like any other. Parts with
-errors stay until the run is resumed.
-"""
+"""score_shards scores files with many workers, and saves the rows that one process would save."""
 
 import json
-import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,18 +10,26 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 from assay import backends
-from assay.backends.sharded_run import ShardedRun
-from assay.backends.shards import ROWS, files_of, shards_of
-from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, packed
+from assay.backends.sharded_run import ShardedRun, has_parts
+from assay.backends.shards import ROWS, Shard, files_of, shards_of
+from assay.backends.worker import (
+    Job,
+    Make,
+    ShardFailure,
+    ShardResult,
+    Task,
+    make_part_name,
+    packed,
+)
 from assay.models.budgets import Ledger, budget, is_dry_run
 from assay.models.model import Usage
 from assay.models.retry import Endpoint
 from assay.plan import Traits
-from assay.runs.folder import Folder, Lock, RunError, RunRefused
+from assay.runs.journal import Journal
 from assay.runs.metadata import RunAbout, files_about
 from assay.runs.pipeline import MOST_AT_ONCE, OnProgress, Progress, Stopping, Watch, refuse_too_few
 from assay.runs.row_rubrics import RowRubrics
-from assay.runs.spending import spent_by
+from assay.runs.run_store import RunError, RunRefused, find_run_file
 from assay.runs.summary import Summary
 
 ATTEMPTS: Final = 4  # times that a shard is tried whose worker dies
@@ -92,20 +88,21 @@ def score_shards(
     if is_dry_run():
         raise RunRefused("a dry run has no workers: let one process do it, with `score_rows`")
     backend = backend or backends.Processes()
-    place = Folder(Path(folder).absolute())
-    place.make()
-    with closing(Lock(place.lock)):
-        rubric, grader = make()
-        shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
-        traits = Traits(waits=True) if shared is None else Traits.of(shared)
-        about = about or RunAbout.of(
-            "score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths))
-        )
-        about = about.completed(rubric, grader)
-        shards = shards_of(paths, rows=rows, mapping=mapping)
-        run = ShardedRun(place, about, shards, next(iter(traits.compares), ""))
-        run.begin(resume=resume)
-        if run.left:
+    folder = Path(folder).absolute()
+    if find_run_file(folder).parent != folder:
+        raise RunRefused(f"{folder} is a file, and a run of many workers needs a folder: name one")
+    rubric, grader = make()
+    shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
+    traits = Traits(waits=True) if shared is None else Traits.of(shared)
+    about = about or RunAbout.of(
+        "score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths))
+    )
+    about = about.completed(rubric, grader)
+    shards = shards_of(paths, rows=rows, mapping=mapping)
+    with Journal.open(folder, about, resume=resume, is_begun=has_parts(folder)) as journal:
+        run = ShardedRun(journal, shards, next(iter(traits.compares), ""))
+        unfinished = run.find_unfinished()
+        if unfinished:
             may_ask = traits.waits or grader is not None
             with backend.opened() as workers, budget() as ledger:
                 # A worker needs a call at least, so an endpoint that takes fewer at once has fewer workers.
@@ -115,8 +112,8 @@ def score_shards(
                 ends = time.time() + ledger.deadline - time.monotonic()
                 most = MOST_AT_ONCE if max_concurrent is None else max(1, max_concurrent // workers)
                 job = Job(
-                    str(place.path),
-                    about.to_dict(),
+                    str(folder),
+                    journal.about.to_dict(),
                     packed(make),
                     mapping or {},
                     max_concurrent=most,
@@ -125,7 +122,7 @@ def score_shards(
                     may_ask=may_ask,
                     ends=ends,
                 )
-                _Driver(run, job, stopping, on_progress, ledger).work(backend)
+                _Driver(run, unfinished, job, stopping, on_progress, ledger).work(backend)
         return run.finish()
 
 
@@ -135,17 +132,20 @@ class _Driver(Watch):
     def __init__(
         self,
         run: ShardedRun,
+        unfinished: Sequence[Shard],
         job: Job,
         stopping: Stopping,
         on_progress: OnProgress | None,
         ledger: Ledger,
     ) -> None:
         super().__init__(on_progress, sum(shard.rows for shard in run.shards), ledger)
-        self.kept = run.rows
+        # Of a shard that is gone on with, its worker counts the rows that are kept.
+        to_do = {shard.number for shard in unfinished}
+        self.kept = sum(shard.rows for shard in run.shards if shard.number not in to_do)
         self._run = run
         self._job = job
         self._stopping = stopping
-        self._left = deque(run.left)
+        self._left = deque(unfinished)
         self._free = set(range(job.workers))  # the slots without a task
         self._given: dict[int, Task] = {}  # the tasks under way, by shard
         self._deaths: Counter[int] = Counter()  # how many workers died of a shard
@@ -194,7 +194,7 @@ class _Driver(Watch):
             dollars /= shares
         shard, slot = self._left.popleft(), min(self._free)
         self._free.remove(slot)
-        task = Task(shard, f"{shard.name}-{secrets.token_hex(4)}", slot, dollars, rollout)
+        task = Task(shard, make_part_name(shard), slot, dollars, rollout)
         self._given[shard.number] = task
         return task
 
@@ -211,8 +211,8 @@ class _Driver(Watch):
             self._is_short = result.counts["errors"].get("BudgetExceeded", 0) > 0
             self.ledger.count(**result.counts)
             return ()
-        # Its calls were answered and cost, though it has no part to show for them.
-        spent = spent_by(Path(self._job.folder) / "parts" / f"{task.part}.spending")
+        # Its calls were answered and cost, though it did not end.
+        spent = self._run.merge_unfinished(self._run.parts / task.part)
         usage = Usage(prompt=spent.prompt, completion=spent.completion)
         self.ledger.count(
             calls=spent.calls,
@@ -235,7 +235,7 @@ class _Driver(Watch):
         """How far it is, with what workers have written down of the shards under way."""
         each = [super().now()]
         for task in self._given.values():
-            path = Path(self._job.folder) / "parts" / f"{task.part}.progress"
+            path = self._run.parts / task.part / "progress.json"
             with suppress(
                 OSError, ValueError
             ):  # it has only begun, or is being written this moment

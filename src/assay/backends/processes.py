@@ -18,7 +18,7 @@ from assay.backends.driver import PATIENCE, Results, TakeTask
 from assay.backends.worker import Job, ShardFailure, ShardResult, Task, score_shard
 from assay.errors import RubricError
 from assay.isolation.pool import processors
-from assay.runs.folder import RunError
+from assay.runs.run_store import RunError
 from assay.wording import describe_error
 
 FAREWELL_SECONDS = (

@@ -4,18 +4,15 @@ JSON Lines are cut between lines, Parquet between row groups, and neither betwee
 stand next to each other: they may have to be compared, and their mean has one variance.
 """
 
-import hashlib
 import json
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from assay.runs.folder import RunRefused, numbered_lines
 from assay.runs.pipeline import Numbering
-from assay.runs.row import Key
+from assay.runs.run_store import RunRefused
 from assay.tables import (
     open_parquet,
     read_objects,
@@ -42,23 +39,24 @@ class Shard:
     first: int  # the number that its first row has in the whole input
     rows: int
 
-    @property
-    def name(self) -> str:
-        return f"{self.number:06d}"
-
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """Its rows, with columns renamed as in `rows_of`."""
         if self.path.endswith(LINES):
-            lines = (
-                line for _, _, line in numbered_lines(Path(self.path), self.end, start=self.begin)
-            )
-            raw = (row for _, row in read_objects(lines, self.path, self.line))
+            raw = (row for _, row in read_objects(self._lines(), self.path, self.line))
         else:
             raw = self._groups()
         where = f"{self.path}, shard {self.number}"
         return (
             rows_of(raw, mapping=mapping, where=where) if mapping else map(with_media_columns, raw)
         )
+
+    def _lines(self) -> Iterator[bytes]:
+        with Path(self.path).open("rb") as file:
+            file.seek(self.begin)
+            position = self.begin
+            while position < self.end and (line := file.readline()):
+                position += len(line)
+                yield line
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         with open_parquet(self.path) as file:
@@ -171,33 +169,15 @@ def _same_example(rows: Sequence[Any], names: Sequence[str]) -> bool:
 
 
 class ShardNumbering(Numbering):
-    """Gives the rows of a shard their keys, and remembers which examples there were.
+    """Gives the rows of a shard their keys.
 
-    An example that came in an earlier shard is counted from 0 again; that is mended when the parts are joined.
+    An example that came in an earlier shard is counted from 0 again; merging the shards mends that.
     """
 
     def __init__(self, shard: Shard) -> None:
         super().__init__(shard.first)
-        self._examples: set[str] = set()
-
-    def key_of(self, row: Mapping[str, Any]) -> Key:
-        key = Numbering.key_of(self, row)  # at every row, and faster than by super()
-        self._examples.add(key[0])
-        return key
 
     @property
     def alike(self) -> tuple[bool, bool]:
+        """Whether rows have an id, and a sample, of their own."""
         return self._alike or (False, False)
-
-    def fingerprints(self) -> "array[int]":
-        """A number for each example, in ascending order."""
-        return array("Q", sorted(array("Q", b"".join(map(_digest, self._examples)))))
-
-
-def fingerprint(example: str) -> int:
-    """64 bits that stand for an example, in every process the same."""
-    return array("Q", _digest(example))[0]
-
-
-def _digest(example: str) -> bytes:
-    return hashlib.blake2b(example.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -280,8 +280,8 @@ def allow_media(options: ViewOptions, data: Sequence[str]) -> AbstractContextMan
 
 def _find_data_folders(data: Sequence[str]) -> list[Path]:
     """Return the folders of these files, or of the data of the run if they are one run."""
-    from assay.runs.folder import Folder
     from assay.runs.metadata import media_folders
+    from assay.runs.run_store import is_run
 
     folders: list[Path] = []
     for name in data:
@@ -292,6 +292,6 @@ def _find_data_folders(data: Sequence[str]) -> list[Path]:
             folders.append(path)
         elif path.exists():
             folders.append(path.parent)
-    if len(folders) == 1 and Folder(folders[0]).run_json.exists():
+    if len(folders) == 1 and is_run(folders[0]):
         return media_folders(runs.Run.open(folders[0]).about)
     return folders

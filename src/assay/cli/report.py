@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -34,15 +37,26 @@ def command(runs: tuple[str, ...], output: str, media_folder: str | None, quiet:
 
     It holds every rollout, so give it only to those who may read them.
     """
-    from assay.runs.folder import whole_file
     from assay.viewer.page_export import write_report
 
     path = Path(output)
     with (
         allow_media_folder(media_folder),
-        whole_file(path, "w") as file,
+        _write_whole_file(path) as file,
         show_progress("rollouts", quiet=quiet) as on_progress,
     ):
         row_count = write_report(runs, file, on_progress)
     megabytes = path.stat().st_size / 1e6
     print_note(f"{row_count:,} rollouts in {output} ({megabytes:.1f} MB)", quiet=quiet)
+
+
+@contextmanager
+def _write_whole_file(path: Path) -> Generator[IO[str]]:
+    """Write a file as a whole or not at all: what stops the writing leaves the old file."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            yield file
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

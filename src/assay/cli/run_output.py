@@ -187,7 +187,7 @@ def is_resumed(options: RunOptions) -> bool:
 
     Raises a usage error if there is a run but no `--resume`, or `--resume` without a folder.
     """
-    from assay.runs.folder import Folder
+    from assay.runs.run_store import RunFile, is_run
 
     if options.folder is None:
         if options.resume:
@@ -195,9 +195,8 @@ def is_resumed(options: RunOptions) -> bool:
         return False
     if not options.folder:
         raise click.UsageError("--output is empty: name a folder")
-    folder = Folder(options.folder)
-    has_run = folder.run_json.exists()
-    if has_run and folder.has_rows and not options.resume:
+    has_run = is_run(options.folder) and RunFile(options.folder).holds_work
+    if has_run and not options.resume:
         raise click.UsageError(
             f"{options.folder} already holds a run: give --resume to continue it, or name another "
             "folder"

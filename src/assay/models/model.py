@@ -427,7 +427,8 @@ async def ask_and_log(
     return reply
 
 
-_BASE64: Final = re.compile(r"(data:[^,]*,)?([A-Za-z0-9+/]{1000,}={0,2})")
+# A data URL, or a text without spaces that is too long for anything else.
+_BASE64: Final = re.compile(r"(data:[^,]*,|(?=.{1000}))([A-Za-z0-9+/]+={0,2})")
 
 
 def _shorten_media(value: Any) -> Any:

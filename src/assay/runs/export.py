@@ -11,9 +11,8 @@ from typing import Any, Final, TypeAlias, cast
 from assay.errors import import_extra
 from assay.report import CriterionReport
 from assay.runs.jsonable import as_text, to_jsonable
-from assay.runs.row import Row, own_rubric
+from assay.runs.row import Row, names_of, own_rubric
 from assay.runs.spending import NOTHING, Spending
-from assay.runs.summary import names_of
 
 Record: TypeAlias = dict[str, Any]
 

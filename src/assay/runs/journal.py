@@ -1,39 +1,33 @@
-"""Journal writes a run's folder; Run reads it, also while it is being written, and makes frames and figures of it."""
+"""Journal writes a run; Run reads it, also while it is being written, and makes frames and figures of it."""
 
-import errno
+import json
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from operator import itemgetter
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
-from assay.aggregation import group_by_key
 from assay.errors import import_extra
 from assay.models.budgets import Ledger
 from assay.runs.export import Record, make_frame, make_record
-from assay.runs.folder import (
-    Folder,
-    Lock,
-    RunError,
-    RunRefused,
-    numbered_lines,
-    refuse_to_resume,
-    whole_lines,
-)
-from assay.runs.jsonable import holdable
+from assay.runs.jsonable import encodable, holdable
 from assay.runs.metadata import RunAbout
-from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
-from assay.runs.spending import Spending, SpendingLog, larger, spent_by
+from assay.runs.row import Key, Row, RowForm
+from assay.runs.run_store import (
+    BATCH_ROWS,
+    FILE_NAME,
+    LARGEST_INTEGER,
+    RunFile,
+    RunRefused,
+    RunWriter,
+)
+from assay.runs.spending import Spending, SpendingLog, larger, read_spending
 from assay.runs.summary import Summary, Tally
-
-SYNC_SECONDS = 1.0  # how long a written row may wait for the disk; a power cut can take that much, a kill nothing
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """A run's folder, open for writing. One process holds it at a time.
+    """A run that is open for writing. One process at a time can have it open.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -45,164 +39,131 @@ class Journal(AbstractContextManager["Journal"]):
 
     @classmethod
     def open(
-        cls, folder: str | os.PathLike[str], about: RunAbout, *, resume: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        about: RunAbout,
+        *,
+        resume: bool = False,
+        is_begun: bool = False,
     ) -> "Journal":
-        """A new run, or with `resume` the one that is there, if there is one.
+        """Start a run in a folder or file; with `resume`, continue the one that is there, if any.
 
-        Raises `RunError` when the folder holds a run and `resume` was not said, when that is another
-        run than `about` says, and when another process is writing it.
+        `is_begun` says that there is one even if it has no row yet, because parts of it have some.
+        Raise `RunError` if there is a run but no `resume`, if it is another run than `about` says,
+        or if another process is writing it.
         """
-        place = Folder(folder)
-        place.make()
-        lock = Lock(place.lock)
+        writer = RunWriter(path)
         try:
-            return cls(place, about, lock, resume=resume)
+            return cls(writer, about, resume=resume, is_begun=is_begun)
         except BaseException:
-            lock.close()
+            writer.close()
             raise
 
-    def __init__(self, folder: Folder, about: RunAbout, lock: Lock, *, resume: bool) -> None:
+    def __init__(
+        self, writer: RunWriter, about: RunAbout, *, resume: bool, is_begun: bool = False
+    ) -> None:
         """Use `Journal.open`."""
-        self.path = folder.path
-        self.done = Seen()  # keys of rows that are finished without an error: not to be done again
-        self._folder = folder
-        self._lock = lock
-        self._size = self.rows = 0
+        self.path = path_of_run(writer.path)
+        self.writer = writer
+        self.is_new = not writer.holds_work and not is_begun
+        # Counts the rows of a new run. A run that is resumed is counted at its end.
         self._tally: Tally | None = None
-        if not folder.has_rows:
+        if self.is_new:
+            writer.delete_spending()
             self._tally = Tally(pass_rule=about.pass_rule, alone=True)
-        elif not folder.run_json.exists():
-            raise RunRefused(f"{folder.rollouts} belongs to no run: name another folder")
         else:
-            about = self._go_on(about, RunAbout.saved(folder), resume=resume)
+            about = self._resume(about, resume=resume)
         self.about = about
-        self._form = RowForm(about.criteria, about.version)
-        about.save(folder)
-        if self._tally is not None:
-            folder.spending.unlink(missing_ok=True)
-        try:
-            # A line that a kill has cut off is dropped.
-            if folder.rollouts.exists() and folder.rollouts.stat().st_size > self._size:
-                os.truncate(folder.rollouts, self._size)
-            self._file = os.open(folder.rollouts, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise RunError(f"{folder.rollouts} cannot be opened ({error.strerror})") from None
-        # Beside the work: a disk may take its time, and judges are being waited for.
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="assay-journal")
-        self._syncing = self._disk.submit(os.fsync, self._file)
-        self._synced = time.monotonic()
+        self._form = RowForm(about.criteria, about.version, about.judge)
+        writer.save_about(about.to_dict())
         self._spending: SpendingLog | None = None
 
-    def _go_on(self, about: RunAbout, saved: RunAbout, *, resume: bool) -> RunAbout:
-        """Find out what is done. What the run is about, once it has been resumed."""
-        refuse_to_resume(self.path, saved.differences(about), resume=resume)
-        self._size = whole_lines(self._folder.rollouts)
-        for where, _, line in numbered_lines(self._folder.rollouts, self._size):
-            data = data_of(line, where)
-            self.rows += 1
-            if not data.get("errors"):
-                self.done.add((data["example"], data["sample"]))
+    def _resume(self, about: RunAbout, *, resume: bool) -> RunAbout:
+        """Return the metadata of the run that is continued. Raise `RunRefused` if it is another."""
+        if not resume:
+            raise RunRefused(
+                f"{self.path} holds a run already: continue it by resuming, or name another folder"
+            )
+        saved = RunAbout.from_saved(self.writer.read_run() or {}, self.writer.path)
+        differences = saved.differences(about)
+        if differences:
+            raise RunRefused(
+                f"{self.path} holds another run, which cannot be continued: "
+                f"{'; '.join(differences)}. Give what it was started with, or name another folder"
+            )
         return replace(saved, resumed=saved.resumed + 1, options=about.options)
 
+    def is_finished(self, key: Key) -> bool:
+        """Return whether a rollout is saved without an error, so that it is not done again."""
+        example, sample = key
+        return not self.is_new and self.writer.is_finished(encodable(example), sample)
+
     def count_spending(self, ledger: Ledger) -> None:
-        """Keep what this ledger counts from now on as spending of the run, whatever becomes of its rows."""
-        self._spending = SpendingLog(self._folder.spending, ledger)
+        """Save what this ledger counts from now on as spending of the run."""
+        self._spending = SpendingLog(self.writer, ledger)
 
     def write(self, row: Row) -> None:
-        """Append one row, as `write_all` does."""
+        """Save one row, as `write_all` does."""
         self.write_all([row])
 
     def write_all(
         self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None
     ) -> None:
-        """Append some rows; on return they survive a kill. One that failed may be written again later.
+        """Save some rows; on return they survive a kill. A row with an error can be replaced later.
 
-        Give their `holdable` fields when those were made before. Raises `RunError` when the disk is full.
+        Give their `holdable` fields if those were made before. Raise `RunError` if the disk is full.
         """
-        texts = [holdable(row.fields) for row in rows] if fields is None else fields
-        data = b"".join(
-            [self._form.written(row, text) for row, text in zip(rows, texts, strict=True)]
-        )
-        left = memoryview(data)
-        try:
-            if time.monotonic() - self._synced >= SYNC_SECONDS and self._syncing.done():
-                self._sync()
-            while left:
-                left = left[os.write(self._file, left) :]
-        except BaseException as error:
-            # Leave no half line behind; if that fails too, it is dropped when the run is opened again.
-            with suppress(OSError):
-                os.ftruncate(self._file, self._size)
-            if not isinstance(error, OSError):
-                raise
-            told = f"{self._folder.rollouts} cannot be written ({error.strerror}): {self.rows:,} rows are safe in it"
-            raise RunError(
-                f"{told}; see to the disk and resume, which goes on from there"
-            ) from None
-        self._size += len(data)
-        self.rows += len(rows)
-        if self._tally is not None:
-            for row, (_, altered) in zip(rows, texts, strict=True):
-                self._tally.add(replace(row, altered=altered) if altered else row)
-            if self._tally.repeats:  # from now on something is kept of every example
-                self._tally = self._count()
+        texts = [None] * len(rows) if fields is None else fields
+        saved = [self._form.save(row, text) for row, text in zip(rows, texts, strict=True)]
+        self.writer.save_rollouts(saved)
+        if self._tally is None:
+            return
+        for row, text in zip(rows, texts, strict=True):
+            altered = text[1] if text is not None else holdable(row.fields)[1]
+            self._tally.add(replace(row, altered=altered) if altered else row)
+        if self._tally.repeats:  # from now on something is kept of every example
+            self._tally = self._count()
+
+    def use_tally(self, tally: Tally | None) -> None:
+        """Use the counts of another over all rows; with None, count them from the rows."""
+        self._tally = tally
 
     def tally(self) -> Tally:
-        """What all rows come to, once they have reached the disk."""
-        self._bring_to_disk()
+        """Return what all rows come to."""
         return self._count() if self._tally is None else self._tally
 
     def _count(self) -> Tally:
         tally = Tally(pass_rule=self.about.pass_rule)
-        return tally.add_all(Run(self._folder, self.about).rows())
+        return tally.add_all(Run(RunFile(self.writer.path), self.about).rows())
 
     def finish(self, *, complete: bool = True, models: Iterable[str] = ()) -> Summary:
-        """Work out the summary and write it to summary.json, and the ids of the `models` to run.json."""
+        """Work out and save the summary, and the ids of the `models` that answered."""
         summary = self.tally().summary()
         about = self.about.having_met(models)
         if about is not self.about:
             self.about = about
-            about.save(self._folder)
-        spent = larger(summary.spent, spent_by(self._folder.spending))
+            self.writer.save_about(about.to_dict())
+        spent = larger(summary.spent, read_spending(RunFile(self.writer.path)))
         summary = replace(summary, complete=complete, spent=spent)
-        summary.save(self._folder.summary_json, self._size)
+        self.writer.save_summary(summary.to_dict(), complete=complete)
         return summary
 
     def close(self) -> None:
-        """Bring everything to the disk and let go of the folder."""
-        if self._file < 0:
-            return
+        """Save what was spent, and release the run."""
         try:
             if self._spending is not None:
                 self._spending.close()
-            self._bring_to_disk()
+                self._spending = None
         finally:
-            self._disk.shutdown()
-            file, self._file = self._file, -1
-            os.close(file)
-            self._lock.close()
-
-    def _bring_to_disk(self) -> None:
-        try:
-            self._sync()
-            self._sync()
-        except OSError as error:
-            told = f"{self._folder.rollouts} may not have reached the disk ({error.strerror})"
-            raise RunError(
-                f"{told}: see to the disk and resume, which does again what is missing"
-            ) from None
-
-    def _sync(self) -> None:
-        """Send what was written to the disk. Raises what went wrong the last time, for which it waits."""
-        before, self._syncing = self._syncing, self._disk.submit(os.fsync, self._file)
-        self._synced = time.monotonic()
-        error = before.exception()
-        # Devices and some network disks cannot; a full disk must be heard of.
-        if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise error
+            self.writer.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def path_of_run(file: Path) -> Path:
+    """Return the path that a run goes by: its folder, or its file if that has a name of its own."""
+    return file.parent if file.name == FILE_NAME else file
 
 
 class Run:
@@ -210,63 +171,79 @@ class Run:
 
     >>> Run.open("no/such/folder")
     Traceback (most recent call last):
-    assay.runs.run_store.RunError: there is no folder no/such/folder: name the folder of a run
+    assay.runs.run_store.RunError: there is no run no/such/folder: name the folder of a run
     """
 
-    def __init__(self, folder: Folder, about: RunAbout) -> None:
+    def __init__(self, file: RunFile, about: RunAbout) -> None:
         """Use `Run.open`."""
-        self.path = folder.path
-        self._folder = folder
-        self._file = folder.rollouts
+        self.path = path_of_run(file.path)
+        self.file = file
         self.about = about
-        self._form = RowForm(about.criteria, about.version)
-        # The byte where each row begins, its line and its place in the data, as far as was looked.
-        self._places: dict[Key, tuple[int, int, int | None]] = {}
-        self._failed: set[Key] = set()
-        self._read_to = self._lines = 0
+        self._form = RowForm(about.criteria, about.version, about.judge)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Run":
-        """The run in a folder. Raises `RunError` when there is none."""
-        folder = Folder(path)
-        return cls(folder, RunAbout.saved(folder))
+        """Open the run in a folder, or in a file. Raise `RunError` if there is none."""
+        file = RunFile(path)
+        return cls(file, RunAbout.from_saved(file.read_run(), file.path))
 
     def rows(self) -> Iterator[Row]:
-        """Every rollout once, in the order of the data; of one that was done again the last line that did.
+        """Yield every rollout, in the order of the data.
 
-        They are read one by one, so a run of any size will do. Rows that do not know their place in the
-        data come in the order of the file.
+        They are read in batches, so a run of any size can be read. Rows that do not know their
+        place in the data come in the order in which they were saved.
         """
-        end = whole_lines(self._file)
-        places = self._in_order(end)
-        if places is None:
-            for where, _, line in numbered_lines(self._file, end):
-                yield self._form.read(line, where)
-        for place, line, _ in places or ():
-            yield self.row_at(place, f"{self._file}:{line}")
+        return self.select_rows()
+
+    def select_rows(self, where: str = "1", **parameters: Any) -> Iterator[Row]:
+        """Yield the rows that a condition on the table `rollouts` selects, in the order of the data.
+
+        `where` is SQL, and `parameters` are its `:name`s.
+        """
+        for _, row in self.placed_rows(where, **parameters):
+            yield row
+
+    def placed_rows(self, where: str = "1", **parameters: Any) -> Iterator[tuple[int, Row]]:
+        """Yield the id of each rollout and its row, as `select_rows` does."""
+        for saved in self.file.read_rollouts(where, parameters):
+            place = f"{self.file.path}, rollout {saved.id}"
+            yield saved.id, self._form.read(saved.data, place, saved.calls)
+
+    def rows_from(self, first: int) -> Iterator[tuple[int, Row]]:
+        """Yield the rows that were saved from this id on, in the order in which they were saved."""
+        last = self.file.select_value("SELECT max(id) FROM rollouts") or 0
+        for start in range(first, last + 1, BATCH_ROWS):
+            end = start + BATCH_ROWS
+            yield from self.placed_rows("id >= :start AND id < :end", start=start, end=end)
+
+    def row_at(self, place: int) -> Row:
+        """Return the row with this id."""
+        for row in self.select_rows("id = :id", id=place):
+            return row
+        raise KeyError(f"{self.path} has no rollout {place}")
 
     def row(self, example: str, sample: int = 0) -> Row:
-        """One row. Raises `KeyError` when there is none."""
-        if (str(example), sample) not in self:
-            raise KeyError(f"{self.path} has no row for example {str(example)!r}, sample {sample}")
-        return self.row_at(self._places[str(example), sample][0])
+        """Return one row. Raise `KeyError` if there is none."""
+        for row in self._select_key((str(example), sample)):
+            return row
+        raise KeyError(f"{self.path} has no row for example {str(example)!r}, sample {sample}")
 
-    def placed_rows(self, start: int = 0) -> Iterator[tuple[int, int, Row]]:
-        """Rows from a byte on, each between the bytes where it begins and ends; with those done again."""
-        for where, place, line in numbered_lines(self._file, whole_lines(self._file), start=start):
-            yield place, place + len(line), self._form.read(line, where)
-
-    def row_at(self, place: int, where: str = "") -> Row:
-        """The row that begins at a byte."""
-        with self._file.open("rb") as file:
-            file.seek(place)
-            return self._form.read(file.readline(), where or f"{self._file}, byte {place}")
+    def _select_key(self, key: Key) -> Iterator[Row]:
+        example, sample = key
+        # SQLite has no larger numbers, and no row has one either.
+        sample = min(sample, LARGEST_INTEGER)
+        return self.select_rows(
+            "example = :example AND sample = :sample", example=encodable(example), sample=sample
+        )
 
     def by_example(self) -> Iterator[list[Row]]:
-        """The rows of each example together, in the order in which examples first came."""
-        self._look_further()
-        for example, of_it in group_by_key(self._places).items():
-            yield [self.row(example, sample) for sample in sorted(of_it)]
+        """Yield the rows of each example together, in the order in which examples first came."""
+        examples = self.file.select(
+            "SELECT example FROM rollouts GROUP BY example ORDER BY min(row)"
+        )
+        for (example,) in examples:
+            rows = self.select_rows("example = :example", example=example)
+            yield sorted(rows, key=lambda row: row.sample)
 
     def __str__(self) -> str:
         return self.summary().page(str(self.path)).text()
@@ -303,74 +280,55 @@ class Run:
         return figure(self.rows(), self.summary(), agreement)
 
     def __len__(self) -> int:
-        end = whole_lines(self._file)
-        places = self._in_order(end)
-        return sum(1 for _ in numbered_lines(self._file, end)) if places is None else len(places)
+        return int(self.file.select_value("SELECT count(*) FROM rollouts"))
 
     def __contains__(self, key: object) -> bool:
-        self._look_further()
-        return key in self._places
+        if not isinstance(key, tuple):
+            return False
+        example, sample = cast("Key", key)
+        found = self.file.select_value(
+            "SELECT 1 FROM rollouts WHERE example = ? AND sample = ?",
+            (encodable(example), min(sample, LARGEST_INTEGER)),
+        )
+        return found is not None
 
     def summary(self) -> Summary:
-        """The saved summary where it tells of every row that is there; else worked out."""
-        return self._saved_summary() or self.work_out()
+        """Return the saved summary if it is about all rows that are there; else work it out."""
+        return self._read_summary() or self.work_out()
 
-    def _saved_summary(self) -> Summary | None:
-        return Summary.saved(self._folder.summary_json, whole_lines(self._file))
+    def _read_summary(self) -> Summary | None:
+        saved = self.file.select_value("SELECT summary FROM run")
+        if saved is None:
+            return None
+        try:
+            return Summary.from_dict(json.loads(saved))
+        except (ValueError, TypeError):
+            return None  # it can be worked out again from the rows, whatever happened to it
 
     def work_out(self) -> Summary:
-        """The summary, from the rows. It is `complete` when the run was finished and nothing came after."""
-        saved = self._saved_summary()
-        found = Tally(pass_rule=self.about.pass_rule).add_all(self.rows()).summary()
-        spent = larger(found.spent, spent_by(self._folder.spending))
-        return replace(found, complete=saved is not None and saved.complete, spent=spent)
+        """Work out the summary from the rows.
+
+        It is `complete` if the run was finished and nothing was added since.
+        """
+        summary = Tally(pass_rule=self.about.pass_rule).add_all(self.rows()).summary()
+        complete = bool(self.file.select_value("SELECT complete FROM run"))
+        spent = larger(summary.spent, read_spending(self.file))
+        return replace(summary, complete=complete, spent=spent)
 
     def spent(self) -> Spending:
-        """What the run has asked of models in all its sittings, also for rollouts that were done again.
+        """Return what the run has spent in all its sessions, also for rollouts that were done again.
 
         `budget(dollars=2.0, spent=run.spent().cost, rollout=run.dearest())` is a budget for the whole run when
         it is resumed.
         """
-        logged = spent_by(self._folder.spending)
-        # A journal that another program wrote has no log.
-        return logged if logged.calls or logged.hits else self.summary().spent
+        spent = read_spending(self.file)
+        # A run that another program wrote has no spending but that of its rows.
+        return spent if spent.calls or spent.hits else self.summary().spent
 
     def dearest(self) -> float | None:
-        """What the dearest rollout that was scored has cost, in dollars; None when none had a cost."""
-        costs = (row.spent.cost for row in self.rows() if row.scored)
-        return max((cost for cost in costs if cost), default=None)
-
-    def _look_further(self) -> None:
-        """Note where each row stands, from where the last look ended."""
-        end = whole_lines(self._file)
-        rest = numbered_lines(self._file, end, start=self._read_to, number=self._lines)
-        for where, place, line in rest:
-            self._lines += 1
-            key, number, has_errors = opening_of(line, where)
-            if key not in self._places or key in self._failed or not has_errors:
-                self._places[key] = (place, self._lines, number)
-                (self._failed.add if has_errors else self._failed.discard)(key)
-        self._read_to = end
-
-    def _in_order(self, end: int) -> Sequence[tuple[int, int, int | None]] | None:
-        """Where each row stands, in the order of the data, each key once; None when the file is just so.
-
-        Most are. Rows that were waited for stand in it as they were finished, and what was done again further down.
-        """
-        last, seen = -1, Seen()
-        for where, _, line in numbered_lines(self._file, end):
-            key, number, _ = opening_of(line, where)
-            is_next = seen.add(f"{key[1]} {key[0]}") if number is None else number > last
-            if not is_next:
-                break
-            last = last if number is None else number
-        else:
-            return None
-        self._look_further()
-        places = list(self._places.values())
-        if not any(number is None for _, _, number in places):
-            places.sort(key=itemgetter(2))
-        return places
+        """Return what the dearest rollout that was scored has cost, in dollars; None if none had a cost."""
+        dearest = self.file.select_value("SELECT max(cost) FROM rollouts WHERE reward NOT NULL")
+        return dearest or None
 
 
 def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:

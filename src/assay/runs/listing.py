@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.display import Page, Section, format_cell, shorten_line
-from assay.runs.folder import RunError
 from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout
+from assay.runs.run_store import RunError, is_run
 from assay.runs.summary import Summary
 from assay.wording import format_count
 
@@ -51,11 +51,6 @@ class RunListing:
                 "unpriced": self.summary.spent.unpriced,
             }
         return data
-
-
-def is_run(path: str | os.PathLike[str]) -> bool:
-    """Return whether a run is saved in this folder."""
-    return (Path(path) / "run.json").is_file()
 
 
 def find_runs(path: str | os.PathLike[str]) -> list[Path]:

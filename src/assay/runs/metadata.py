@@ -1,4 +1,4 @@
-"""RunAbout says what was run: it stands in run.json, with the rubric and the data as the run knows them."""
+"""RunAbout says what was run: the metadata of a run, with its rubric and its data as it knows them."""
 
 import hashlib
 import platform
@@ -28,12 +28,11 @@ from assay.identity import (
 )
 from assay.plan import Traits
 from assay.redaction import redact_settings
-from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import form_of, to_jsonable
+from assay.runs.run_store import RunError, explain_damage
 from assay.runs.stats import PassRule
 from assay.wording import explain_first_error, format_value
 
-FORMAT = "assay.run/1"
 GIT_SECONDS = 5.0  # how long to wait for git to name the commit
 
 # What is known of a criterion as the criterion itself has it.
@@ -234,9 +233,9 @@ class RunAbout:
         return self if resolved == self.resolved else replace(self, resolved=resolved)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON, as run.json holds it."""
+        """Return the metadata as plain data, ready for JSON."""
         form = form_of(RunAbout)
-        data: dict[str, Any] = {"format": FORMAT, **form.dump_python(self, mode="json")}
+        data: dict[str, Any] = form.dump_python(self, mode="json")
         if self.rubric is not None:
             criteria = form_of(tuple[CriterionAbout, ...])
             data["rubric"]["criteria"] = criteria.dump_python(
@@ -249,23 +248,14 @@ class RunAbout:
         """What `to_dict` was made from. What a later version may have added is passed over."""
         return form_of(RunAbout).validate_python(data)
 
-    def save(self, folder: Folder) -> None:
-        """Write it to a folder's run.json."""
-        write_json(folder.run_json, self.to_dict())
-
     @classmethod
-    def saved(cls, folder: Folder) -> "RunAbout":
-        """What a folder's run.json says. Raises `RunError` when there is none, or none of ours."""
-        data = folder.read_run()
-        if data.get("format") != FORMAT:
-            told = f"{folder.run_json} has the format {data.get('format')!r}, and this version reads {FORMAT!r}"
-            raise RunError(f"{told}: use the version of assay that wrote it")
+    def from_saved(cls, data: Mapping[str, Any], path: Path) -> "RunAbout":
+        """Return the metadata of the run in a file. Raise `RunError` if they cannot be read."""
         try:
             return cls.from_dict(data)
         except ValidationError as error:
-            raise RunError(
-                f"{folder.run_json} cannot be read ({explain_first_error(error)[1]}): restore it"
-            ) from error
+            problem = f"its metadata: {explain_first_error(error)[1]}"
+            raise RunError(explain_damage(path, problem)) from error
 
     @property
     def pass_rule(self) -> PassRule:

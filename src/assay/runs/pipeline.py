@@ -1,6 +1,7 @@
 """score_rows scores a stream of rows and saves each as soon as it is finished; what is finished is never lost."""
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, nullcontext
@@ -21,12 +22,12 @@ from assay.models.model import judge_log as logging_judges
 from assay.plan import Traits
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
-from assay.runs.folder import RunRefused
 from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import RunAbout, data_about
-from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen
+from assay.runs.row import LARGEST_SAMPLE, Key, Row
 from assay.runs.row_rubrics import RowRubrics, unreadable
+from assay.runs.run_store import RunRefused
 from assay.runs.spending import Spending
 from assay.runs.stats import DEFAULT_PASS_RULE, PassRule
 from assay.runs.summary import Summary, Tally
@@ -205,6 +206,25 @@ def _notebook_progress() -> OnProgress | None:
     )
 
 
+class SeenTexts:
+    """A set of texts in a temporary SQLite file, so that its memory does not grow with the data."""
+
+    def __init__(self) -> None:
+        self._connection: sqlite3.Connection | None = None  # opened with the first text
+
+    def add(self, text: str) -> bool:
+        """Add a text. Return whether it is new."""
+        if self._connection is None:
+            # An empty name makes a file that SQLite deletes when the connection is closed.
+            self._connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            self._connection.execute("PRAGMA journal_mode = OFF")
+            self._connection.execute("CREATE TABLE texts (text PRIMARY KEY) WITHOUT ROWID")
+            self._connection.execute("BEGIN")
+        encoded = text.encode("utf-8", "surrogatepass")
+        cursor = self._connection.execute("INSERT OR IGNORE INTO texts VALUES (?)", (encoded,))
+        return cursor.rowcount == 1
+
+
 class Numbering:
     """Gives each row of an input its key, in order: the second `a` is sample 1 of example `a`."""
 
@@ -213,7 +233,7 @@ class Numbering:
         self.rows = first  # the number of the next row
         # Whether rows have an id, and a sample, of their own: all of them, or none.
         self._alike: tuple[bool, bool] | None = None
-        self._seen = Seen()
+        self._seen = SeenTexts()
         self._times: dict[str, int] = {}  # how often an example came again
 
     def key_of(self, row: Mapping[str, Any]) -> Key:
@@ -223,7 +243,7 @@ class Numbering:
             own = row.get("id")
         sample = row.get("sample")
         if sample is not None:
-            sample = _own_sample(sample)
+            sample = read_own_sample(sample)
         number, self.rows = self.rows, self.rows + 1
         has = (own is not None, sample is not None)
         if has != self._alike:
@@ -251,8 +271,8 @@ class Numbering:
         self._alike = has
 
 
-def _own_sample(given: object) -> int | None:
-    """The sample that a row names; None when its column of that name holds something else."""
+def read_own_sample(given: object) -> int | None:
+    """Return the sample that a row names; None if its column of that name holds something else."""
     if type(given) is int and given >= 0:
         sample = given
     elif isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 1000:
@@ -282,15 +302,18 @@ class Sink:
         self._tally = Tally(pass_rule=pass_rule, alone=alone)
         self._on_row = on_row
         self._watch = watch
-        self._done = Seen() if journal is None else journal.done
-        self.is_fresh = not self._done  # whether nothing was there before
+        self.is_fresh = journal is None or journal.is_new  # whether nothing was there before
 
     def has(self, key: Key) -> bool:
         """Whether a row is finished already; it counts as kept."""
-        if key not in self._done:
+        if self._journal is None or not self._journal.is_finished(key):
             return False
         self._watch.kept += 1
         return True
+
+    def has_row(self, row: Row) -> bool:
+        """Whether a row is finished already; it counts as kept."""
+        return self.has(row.key)
 
     def texts(self, rows: Iterable[Row]) -> list[tuple[str, tuple[str, ...]]]:
         """What will be saved of the fields of rows as they are now; nothing where it is not asked for."""
@@ -369,9 +392,9 @@ class Feed:
 
     _rows: Iterable[Mapping[str, Any]]
     _rubrics: RowRubrics
-    _has: Callable[[Key], bool]  # whether a row is finished already
+    _has: Callable[[Row], bool]  # whether a row is finished already
     _number: Numbering = field(default_factory=Numbering)
-    _seen: Seen = field(default_factory=Seen)
+    _seen: SeenTexts = field(default_factory=SeenTexts)
     # Why the rows ended too soon. What came before it is scored; then it is for the caller to raise.
     broken: AssayError | None = None
 
@@ -403,7 +426,7 @@ class Feed:
 
     def pending(self, row: Row) -> Pending:
         """A row with the rubric that scores it."""
-        is_done = self._has((row.example, row.sample))
+        is_done = self._has(row)
         fields = row.fields
         try:
             scorer, plan = self._rubrics.of(fields)
@@ -476,7 +499,7 @@ async def score_rows(
     total: int | None = None,
     judge_log: bool = False,
 ) -> Summary:
-    """Score rows and save each as a line of a run's folder; without a folder only `on_row` sees them.
+    """Score rows and save each in a run; without a folder only `on_row` sees them.
 
     `rubric` is a rubric, anything else with a `score`, or None when every row has its own in the
     column `rubric`. Rows are read one by one and not kept. Where a model is asked, `max_concurrent`
@@ -504,7 +527,7 @@ async def score_rows(
     with budget() as spent, logging_once():
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
-            feed = Feed(stream, rubrics, sink.has)
+            feed = Feed(stream, rubrics, sink.has_row)
             scoring = Pipeline(
                 sink, grader or rubrics.autograder, max_concurrent, judge_log=judge_log
             )

@@ -1,10 +1,10 @@
 """Score a saved run by another rubric; a judge is asked only what the run has no answer to."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from assay.criterion import Criterion
@@ -20,11 +20,11 @@ from assay.plan import Traits
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.rubric import RubricGroup
 from assay.runs import pipeline
-from assay.runs.folder import RunRefused
 from assay.runs.journal import Run
-from assay.runs.metadata import CriterionAbout, RunAbout, data_about, judge_of
+from assay.runs.metadata import CriterionAbout, RunAbout, judge_of
 from assay.runs.row import Row, own_rubric, without_rubric
 from assay.runs.row_rubrics import is_unreadable
+from assay.runs.run_store import RunRefused, find_run_file
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary
 from assay.types import OnError
@@ -54,14 +54,14 @@ async def rescore(
     whole rubric is asked again. Rows whose generation failed stay as they are.
     """
     pipeline.refuse_too_few(max_concurrent)
-    if folder is not None and Path(folder).resolve() == run.path.resolve():  # noqa: ASYNC240 - before anything is awaited
+    if folder is not None and find_run_file(folder).resolve() == run.file.path.resolve():
         raise RunRefused(f"{run.path} would be written over: name another folder")
     replaces_row_rubrics = rubric is not None and not isinstance(rubric, pipeline.RowRubrics)
     rubrics = rubric if isinstance(rubric, pipeline.RowRubrics) else pipeline.RowRubrics(rubric)
     judge = judge_of(rubric if replaces_row_rubrics else rubrics, grader)
     keeps = judge is None or run.about.judge is None or judge == run.about.judge
     before: dict[str, Any] = {"model": run.about.model, "config": run.about.config}
-    data = data_about(run.path / "rollouts.jsonl")
+    data = _describe_rows(run)
     about = RunAbout.of("rescore", rubric=rubrics.rubric, judge=judge, data=data, **before)
     if keeps and isinstance(rubrics.rubric, RubricGroup) and grader is None:
         rubrics = rubrics.around(_with_saved_answers(rubrics.rubric, None))
@@ -72,7 +72,7 @@ async def rescore(
         with pipeline.opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             rows = _RowsToScore(
                 run=run,
-                feed=pipeline.Feed((), rubrics, sink.has),
+                feed=pipeline.Feed((), rubrics, sink.has_row),
                 rubrics=rubrics,
                 replaces_row_rubrics=replaces_row_rubrics,
                 keeps_answers=keeps,
@@ -81,6 +81,17 @@ async def rescore(
                 sink, grader, max_concurrent, judge_log=judge_log
             ).run(rows.units(), stopping)
             return sink.finish(complete=not stopped)
+
+
+def _describe_rows(run: Run) -> dict[str, Any]:
+    """Return where the rows come from, with a hash of all of them."""
+    digest = hashlib.sha256()
+    count = 0
+    with run.file.connect() as connection:
+        for (checksum,) in connection.execute("SELECT checksum FROM rollouts ORDER BY row, id"):
+            digest.update(b"%d " % checksum)
+            count += 1
+    return {"source": str(run.file.path), "rows": count, "fingerprint": digest.hexdigest()}
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Row is one finished rollout; RowForm writes it as a line of rollouts.jsonl and reads it back."""
+"""Row is one finished rollout; RowForm turns it into what a run saves of it, and reads it back."""
 
 import json
 import re
-from array import array
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, Required, TypeAlias, cast
@@ -12,12 +12,27 @@ from pydantic import Field, ValidationError
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
 from assay.aggregation import stakes
-from assay.criterion import Criterion
+from assay.criterion import Criterion, hash_json, make_slug
 from assay.errors import AssayError
 from assay.redaction import redact
 from assay.report import Citation, CriterionReport, EvaluationReport, Score, make_line
-from assay.runs.folder import RunError, RunRefused
-from assay.runs.jsonable import as_ascii, as_text, form_of, to_jsonable
+from assay.runs.jsonable import (
+    as_ascii,
+    as_text,
+    as_utf_8,
+    encodable,
+    form_of,
+    holdable,
+    to_jsonable,
+)
+from assay.runs.run_store import (
+    LARGEST_INTEGER,
+    RunError,
+    RunRefused,
+    SavedCall,
+    SavedRollout,
+    SavedVerdict,
+)
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import explain_first_error
 
@@ -48,45 +63,6 @@ def without_rubric(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(row_input, Mapping) and COLUMN in row_input:
         fields["input"] = without_rubric(cast("Mapping[str, Any]", row_input))
     return fields
-
-
-class Seen:
-    """A set of keys or texts that keeps their 64-bit hashes alone, since a run has millions of them.
-
-    Two of one hash are taken for one, which among ten million happens once in 400,000 runs.
-    """
-
-    def __init__(self) -> None:
-        # A hash table of our own: a set of numbers takes 90 bytes for each, and so grows with the file.
-        self._slots = array("q", bytes(8 * 1024))
-        self._count = 0
-
-    def add(self, item: Key | str) -> bool:
-        """Add an item; whether it was not there before."""
-        number = hash(item) or 1
-        if self._slots[place := self._place(number)]:
-            return False
-        self._slots[place] = number
-        self._count += 1
-        if 5 * self._count > 4 * len(self._slots):
-            earlier, self._slots = self._slots, array("q", bytes(16 * len(self._slots)))
-            for number in filter(None, earlier):
-                self._slots[self._place(number)] = number
-        return True
-
-    def _place(self, number: int) -> int:
-        """Where a hash stands, or would; a free slot holds 0."""
-        slots, mask = self._slots, len(self._slots) - 1
-        place = number & mask
-        while slots[place] and slots[place] != number:
-            place = (place + 1) & mask
-        return place
-
-    def __contains__(self, item: Key | str) -> bool:
-        return self._slots[self._place(hash(item) or 1)] != 0
-
-    def __len__(self) -> int:
-        return self._count
 
 
 @dataclass(frozen=True)
@@ -182,10 +158,6 @@ _rest_of = attrgetter(*_REST)
 _LINE = attrgetter(
     "name", "weight", "requirement", "choices", "required", "pass_at", "tags", "report_only"
 )
-# How nearly every line begins: enough to know whose it is, and whether it is to be done again.
-_OPENING = re.compile(
-    rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?'
-)
 
 
 class SavedAnswer(NamedTuple):
@@ -202,7 +174,7 @@ class SavedAnswer(NamedTuple):
 
 
 class SavedRow(TypedDict, total=False):
-    """What stands on a line of rollouts.jsonl."""
+    """What a run saves of a row: the column `data` of the table `rollouts`."""
 
     example: Required[str]
     sample: Required[Annotated[int, Field(ge=0, le=LARGEST_SAMPLE)]]
@@ -217,7 +189,6 @@ class SavedRow(TypedDict, total=False):
     spent_on_model: dict[str, int | float | None]
     timing: dict[str, float]
     model: str | None
-    judge_log: list[dict[str, Any]]
     altered: list[str]
     fields: dict[str, Any]
 
@@ -229,26 +200,33 @@ class RowForm:
     something to say; or a mapping, for a line that is no answer to the criterion in its place.
     """
 
-    def __init__(self, criteria: Sequence[Criterion], version: str = "") -> None:
-        """`version` is that of the run's rubric; a row names its own only if it is another."""
+    def __init__(
+        self, criteria: Sequence[Criterion], version: str = "", judge: str | None = None
+    ) -> None:
+        """`version` is that of the run's rubric; a row names its own only if it is another.
+
+        `judge` is who answers the criteria that a model is asked.
+        """
+        self._judge = None if judge is None else encodable(judge)
         self._criteria = self._same = (
             criteria  # `_same`: those of the last report, found to be ours
         )
+        self._names = names_of(criteria, is_own=False)
         counted = [criterion for criterion in criteria if criterion.counts]
         size = len(counted)
         self._judged = any(criterion.judged for criterion in criteria)
         gain, loss = stakes([criterion.weight for criterion in counted])
         self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None, version)
 
-    def written(self, row: Row, fields: tuple[str, tuple[str, ...]]) -> bytes:
-        """Return the row as one line, which `read` can always read.
+    def save(self, row: Row, fields: tuple[str, tuple[str, ...]] | None = None) -> SavedRollout:
+        """Return what a run saves of a row, which `read` can always read.
 
         A row that could not be read back becomes a row with an error, in memory as well. The
         `fields` are the row's, made `holdable`, before a check could change them.
         """
         if not 0 <= row.sample <= LARGEST_SAMPLE:
             raise RunRefused(f"a row has the sample {row.sample}: give 0 to {LARGEST_SAMPLE}")
-        text, altered = fields
+        text, altered = holdable(row.fields) if fields is None else fields
         head, line = self._head(row, altered)
         problem = self._find_problem(head)
         if problem is not None:
@@ -263,11 +241,63 @@ class RowForm:
                 judge_log=(),
             )
             head, line = self._head(row, altered)
-        try:
-            return f'{line[:-1]},"fields":{text}}}\n'.encode()
-        except UnicodeEncodeError:
+        data = f'{line[:-1]},"fields":{text}}}'
+        if not is_encodable(data):
             # Half a character, which JSON can name and UTF-8 cannot write.
-            return as_ascii({**head, "fields": json.loads(text)}).encode() + b"\n"
+            data = as_ascii({**head, "fields": json.loads(text)})
+        spent = row.spent
+        errors: dict[str, str] = head.get("errors") or {}
+        return SavedRollout(
+            example=encodable(row.example),
+            sample=row.sample,
+            row=row.number,
+            task=encodable(row.task),
+            score=row.score,
+            reward=row.reward,
+            error=encodable("\n".join(f"{n}: {e}" for n, e in errors.items())) or None,
+            model=None if row.model is None else encodable(row.model),
+            input_tokens=min(spent.prompt, LARGEST_INTEGER),
+            output_tokens=min(spent.completion, LARGEST_INTEGER),
+            cost=spent.cost if spent.calls or spent.hits else None,
+            seconds=sum(row.timing.values()) if row.timing else None,
+            data=data,
+            verdicts=list(self._list_verdicts(row)) if row.error is None else (),
+            calls=[_save_call(place, call) for place, call in enumerate(row.judge_log)],
+        )
+
+    def _list_verdicts(self, row: Row) -> Iterator[SavedVerdict]:
+        """Yield what each criterion of a row comes to."""
+        report = row.report
+        is_own = own_rubric(row.fields) is not None
+        has_errors = bool(row.errors)
+        if report.answers is None:
+            lines = report.lines
+            pairs = zip(lines, lines, strict=True)
+            names = names_of(lines, is_own=is_own)
+        else:
+            pairs = zip(report.criteria, report.answers, strict=True)
+            if report.criteria is self._same and not is_own:
+                names = self._names
+            else:
+                names = names_of(report.criteria, is_own=is_own)
+        for position, (name, (criterion, answer)) in enumerate(zip(names, pairs, strict=True)):
+            judge = None if criterion.requirement is None else self._judge
+            if not isinstance(answer, Score | CriterionReport):
+                value = float(answer)
+                yield SavedVerdict(position, encodable(name), value, None, None, None, judge)
+                continue
+            reason, error = answer.reason or None, answer.error
+            if has_errors:
+                reason, error = redact(reason), redact(error)
+            yield SavedVerdict(
+                position=position,
+                criterion=encodable(name),
+                value=answer.value,
+                verdict=None if answer.verdict is None else encodable(answer.verdict),
+                reason=None if reason is None else encodable(str(reason)),
+                error=None if error is None else encodable(error),
+                judge=judge,
+            )
 
     def _head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
         """Return what is saved of a row besides its fields, as JSON values and as JSON text."""
@@ -285,8 +315,6 @@ class RowForm:
             head["timing"] = dict(row.timing)
         if row.model is not None:
             head["model"] = row.model
-        if row.judge_log:
-            head["judge_log"] = list(row.judge_log)
         if row.altered or altered:
             head["altered"] = list(dict.fromkeys((*row.altered, *altered)))
         try:
@@ -310,31 +338,33 @@ class RowForm:
             return str(error)
         return None
 
-    def read(self, line: bytes, where: str) -> Row:
-        """The row of a line. Raises `RunError`, which names the line, when it is none."""
-        data = data_of(line, where)
+    def read(self, data: bytes, where: str, judge_log: Sequence[Mapping[str, Any]] = ()) -> Row:
+        """Return the row that was saved. Raise `RunError`, which says where, if it cannot be read."""
+        saved = _parse(data, where)
         try:
-            spent = Spending(**data["spent"]) if data.get("spent") else NOTHING
+            spent = Spending(**saved["spent"]) if saved.get("spent") else NOTHING
             spent_on_model = NOTHING
-            if data.get("spent_on_model"):
-                spent_on_model = Spending(**data["spent_on_model"])
-            report = self.report(data) if data.get("error") is None else EvaluationReport()
+            if saved.get("spent_on_model"):
+                spent_on_model = Spending(**saved["spent_on_model"])
+            report = self.report(saved) if saved.get("error") is None else EvaluationReport()
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = (
                 explain_first_error(error)[1] if isinstance(error, ValidationError) else str(error)
             )
-            raise _no_row(where, f"its report cannot be read: {why}") from error
+            raise _unreadable(where, f"its report: {why}") from error
         known = {
-            name: data[name] for name in ("fields", "error", "timing", "model") if name in data
+            name: saved[name] for name in ("fields", "error", "timing", "model") if name in saved
         }
-        known |= {name: tuple(data[name]) for name in ("judge_log", "altered") if name in data}
+        if "altered" in saved:
+            known["altered"] = tuple(saved["altered"])
         return Row(
-            data["example"],
-            data["sample"],
+            saved["example"],
+            saved["sample"],
             report=report,
             spent=spent,
             spent_on_model=spent_on_model,
-            number=data.get("row"),
+            number=saved.get("row"),
+            judge_log=tuple(judge_log),
             **known,
         )
 
@@ -437,38 +467,77 @@ def _long(answer: Any) -> Any:
     return Score(value, reason, verdict, *rest)
 
 
-class Opening(NamedTuple):
-    """What the opening of a line tells."""
-
-    key: Key
-    number: int | None  # the place of the row in the data; None when that is not known
-    has_errors: bool  # whether anything on it went wrong, so that it is done again on resuming
-
-
-def data_of(line: bytes, where: str) -> dict[str, Any]:
-    """What stands on a line. Raises `RunError` when that is no row."""
+def _parse(data: bytes, where: str) -> dict[str, Any]:
     try:
-        return form_of(SavedRow).validate_python(json.loads(line), strict=True)
+        return form_of(SavedRow).validate_python(json.loads(data), strict=True)
     except ValidationError as error:
-        raise _no_row(where, explain_first_error(error)[1]) from None
+        raise _unreadable(where, explain_first_error(error)[1]) from None
     except (ValueError, RecursionError) as error:
-        raise _no_row(where, str(error)) from None
+        raise _unreadable(where, str(error)) from None
 
 
-def opening_of(line: bytes, where: str) -> Opening:
-    """Whose line it is, and whether anything on it went wrong, without reading the rest."""
-    found = _OPENING.match(line)
-    if found is not None and line.endswith(b"}\n"):
-        example, sample, number, errors = found.groups()
-        try:
-            key = (example.decode(), int(sample))
-        except UnicodeDecodeError as error:
-            raise _no_row(where, str(error)) from None
-        return Opening(key, None if number is None else int(number), errors is not None)
-    data = data_of(line, where)
-    return Opening((data["example"], data["sample"]), data.get("row"), bool(data.get("errors")))
+def _unreadable(where: str, problem: str) -> RunError:
+    return RunError(
+        f"{where} cannot be read ({problem}): restore the file, or delete the rollout and resume "
+        "the run, which scores it again"
+    )
 
 
-def _no_row(where: str, why: str) -> RunError:
-    instead = "mend it, or delete the line and resume, which does its rollout again"
-    return RunError(f"{where}: this line is no row of a run ({why}): {instead}")
+def is_encodable(text: str) -> bool:
+    """Return whether UTF-8 can hold a text, which half characters (lone surrogates) prevent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _save_call(position: int, call: Mapping[str, Any]) -> SavedCall:
+    """Return a call of a judge as a run saves it."""
+    model, reply = call.get("judge"), call.get("reply")
+    request = call.get("request") or call.get("messages")
+    return SavedCall(
+        position=position,
+        role=encodable(str(call.get("role", "judge"))),
+        model=None if model is None else encodable(str(model)),
+        request=as_utf_8(request).decode(),
+        reply=None if reply is None else encodable(str(reply)),
+        input_tokens=None,
+        output_tokens=None,
+        cost=None,
+        data=as_ascii(to_jsonable(call)),
+    )
+
+
+LONGEST_TITLE = 300  # characters of a requirement by which a criterion of a row's own rubric goes
+
+# What a derived name leaves out and what may make all the difference: `x > 5` and `x < 5` are both `x_5`.
+_TELLING = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
+
+
+def title_of(name: str, requirement: str | None) -> str:
+    """What a criterion of a row's own rubric goes by among those of all rows: its name, or its requirement."""
+    # A name that was derived from a requirement may be cut off, and then stands for many: `x_5` for `x > 5`.
+    if requirement is None or not name.startswith(make_slug(requirement)):
+        return name
+    whole = "_".join(re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold()))
+    if name == whole and not _TELLING.search(requirement):
+        return name
+    # A filter puts it in quotation marks.
+    words = " ".join(requirement.split()).replace('"', "'")
+    return (
+        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_json(words)[:8]}"
+    )
+
+
+def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
+    """What the lines of a report go by: numbered where a group has a name twice; `is_own` for a row's own rubric."""
+    names = [title_of(line.name, line.requirement) if is_own else line.name for line in lines]
+    if len(set(names)) == len(names):
+        return names
+    seen: Counter[str] = Counter()
+    apart: list[str] = []
+    for name in names:
+        seen[name] += 1
+        apart.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return apart

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from assay.errors import AssayError
+from assay.runs.jsonable import as_ascii, encodable
 
 FILE_NAME: Final = "run.assay"
 FILE_ENDING: Final = ".assay"
@@ -134,6 +135,10 @@ class RunRefused(RunError, ValueError):  # noqa: N818 - named as `Refused` is
     """A folder, rows or settings do not fit the run, or do not fit each other."""
 
 
+class RunInUseError(RunError):
+    """Another process is writing the run."""
+
+
 class SavedVerdict(NamedTuple):
     """The answer to one criterion of a rollout: a row of the table `verdicts`."""
 
@@ -152,7 +157,7 @@ class SavedCall(NamedTuple):
     position: int
     role: str  # `judge`, or `model` for the model under test
     model: str | None
-    request: str | None  # the messages, as JSON
+    request: str | None  # what was sent, as JSON
     reply: str | None
     input_tokens: int | None
     output_tokens: int | None
@@ -180,6 +185,14 @@ class SavedRollout(NamedTuple):
     calls: Sequence[SavedCall] = ()
 
 
+class RolloutData(NamedTuple):
+    """A saved rollout as it is read."""
+
+    id: int
+    data: bytes  # the whole row, as JSON
+    calls: Sequence[dict[str, Any]]  # the calls of models that were kept for it
+
+
 # The columns of `rollouts` that are written, and how. A rollout that is done again keeps its id.
 _ROLLOUT_COLUMNS: Final = (
     "id, example, sample, row, task, score, reward, error, model, input_tokens, output_tokens, "
@@ -190,6 +203,7 @@ _INSERT_ROLLOUT: Final = (
     f"INSERT OR REPLACE INTO rollouts ({_ROLLOUT_COLUMNS}) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_HOLDS_WORK: Final = "SELECT EXISTS (SELECT 1 FROM rollouts) OR EXISTS (SELECT 1 FROM generations)"
 _INSERT_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -204,7 +218,9 @@ def find_run_file(path: str | os.PathLike[str]) -> Path:
 
 def is_run(path: str | os.PathLike[str]) -> bool:
     """Return whether a run is saved in this folder or file."""
-    return find_run_file(path).is_file()
+    file = find_run_file(path)
+    # It is empty for a moment while the run is started.
+    return file.is_file() and file.stat().st_size > 0
 
 
 class RunFile:
@@ -222,6 +238,11 @@ class RunFile:
     @property
     def folder(self) -> Path:
         return self.path.parent
+
+    @property
+    def holds_work(self) -> bool:
+        """Whether anything is saved that must not be lost: a rollout, or a generation."""
+        return bool(self.select_value(_HOLDS_WORK))
 
     @property
     def is_being_written(self) -> bool:
@@ -253,8 +274,8 @@ class RunFile:
 
     def read_rollouts(
         self, where: str = "1", parameters: Mapping[str, Any] | None = None
-    ) -> Iterator[tuple[int, bytes]]:
-        """Yield the id and the data of rollouts in the order of the data, checked against damage.
+    ) -> Iterator[RolloutData]:
+        """Yield what is saved of rollouts in the order of the data, checked against damage.
 
         They are fetched in batches, so a run of any size can be read while it is written.
         """
@@ -266,38 +287,21 @@ class RunFile:
         last_row = last_id = -1
         while True:
             position = {"last_row": last_row, "last_id": last_id}
-            batch = self.select(query, {**(parameters or {}), **position})
+            with self.connect() as connection:
+                batch = connection.execute(query, {**(parameters or {}), **position}).fetchall()
+                calls = _read_calls(connection, [rollout_id for _, rollout_id, _, _ in batch])
             for _, rollout_id, data, checksum in batch:
                 self._verify(rollout_id, data, checksum)
-                yield rollout_id, data
+                yield RolloutData(rollout_id, data, calls.get(rollout_id, ()))
             if len(batch) < BATCH_ROWS:
                 return
             last_row, last_id = batch[-1][:2]
-
-    def read_rollout(self, example: str, sample: int) -> tuple[int, bytes] | None:
-        """Return the id and the data of one rollout; None if the run does not have it."""
-        rows = self.select(
-            "SELECT id, CAST(data AS BLOB), checksum FROM rollouts WHERE example = ? AND sample = ?",
-            (example, sample),
-        )
-        if not rows:
-            return None
-        rollout_id, data, checksum = rows[0]
-        self._verify(rollout_id, data, checksum)
-        return rollout_id, data
 
     def _verify(self, rollout_id: int, data: bytes, checksum: int) -> None:
         if zlib.crc32(data) != checksum:
             raise RunError(
                 explain_damage(self.path, f"the checksum of rollout {rollout_id} does not match")
             )
-
-    def read_calls(self, rollout_id: int) -> list[dict[str, Any]]:
-        """Return the calls of models that were kept for a rollout, in order."""
-        rows = self.select(
-            "SELECT data FROM calls WHERE rollout = ? ORDER BY position", (rollout_id,)
-        )
-        return [json.loads(data) for (data,) in rows]
 
     def read_run(self) -> dict[str, Any]:
         """Return the metadata of the run."""
@@ -330,6 +334,21 @@ class RunFile:
         return saved, lost
 
 
+def _read_calls(
+    connection: sqlite3.Connection, rollout_ids: Sequence[int]
+) -> dict[int, list[dict[str, Any]]]:
+    """Return the calls of models that were kept for some rollouts, in order."""
+    calls: dict[int, list[dict[str, Any]]] = {}
+    rows = connection.execute(
+        "SELECT rollout, data FROM calls WHERE rollout IN (SELECT value FROM json_each(?)) "
+        "ORDER BY rollout, position",
+        (json.dumps(rollout_ids),),
+    )
+    for rollout_id, data in rows:
+        calls.setdefault(rollout_id, []).append(json.loads(data))
+    return calls
+
+
 def _list_ids(connection: sqlite3.Connection) -> list[int]:
     """Return the ids of all rollouts, as far as the table or an index over it can be read."""
     ids: set[int] = set()
@@ -340,7 +359,8 @@ def _list_ids(connection: sqlite3.Connection) -> list[int]:
     ):
         with suppress(sqlite3.Error):
             for (rollout_id,) in connection.execute(query):
-                ids.add(rollout_id)
+                if isinstance(rollout_id, int):  # a damaged page may hold anything
+                    ids.add(rollout_id)
     if not ids:
         return []
     # An id that no query could list may still be readable by itself.
@@ -451,6 +471,16 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         """Return how many rollouts are saved."""
         return int(self._select_value("SELECT count(*) FROM rollouts"))
 
+    @property
+    def holds_work(self) -> bool:
+        """Whether anything is saved that must not be lost: a rollout, or a generation."""
+        return bool(self._select_value(_HOLDS_WORK))
+
+    def delete_spending(self) -> None:
+        """Forget what earlier sessions have spent."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM spending")
+
     def read_run(self) -> dict[str, Any] | None:
         """Return the metadata of the run; None if nothing has been saved yet."""
         with self._thread_lock, explain_errors(self.path):
@@ -462,7 +492,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         rubric: Mapping[str, Any] = about.get("rubric") or {}
         data: Mapping[str, Any] = about.get("data") or {}
         source = data.get("source")
-        columns = (
+        texts = (
             about.get("kind"),
             about.get("created"),
             rubric.get("name"),
@@ -472,6 +502,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             about.get("judge"),
             json.dumps(about),
         )
+        columns = [None if text is None else encodable(text) for text in texts]
         with self._transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO run "
@@ -486,6 +517,11 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             connection.execute(
                 "UPDATE run SET summary = ?, complete = ?", (json.dumps(summary), complete)
             )
+
+    def count_finished(self, first_row: int, end_row: int) -> int:
+        """Return how many rows of a part of the data are saved without an error."""
+        query = "SELECT count(*) FROM rollouts WHERE row >= ? AND row < ? AND error IS NULL"
+        return int(self._select_value(query, (first_row, end_row)))
 
     def is_finished(self, example: str, sample: int) -> bool:
         """Return whether a rollout is saved without an error, so that it need not be done again."""
@@ -508,17 +544,19 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 key = (rollout.example, rollout.sample)
                 rollout_id = next_id
                 saved = connection.execute(
-                    "SELECT id, error FROM rollouts WHERE example = ? AND sample = ?", key
+                    "SELECT id, row, error FROM rollouts WHERE example = ? AND sample = ?", key
                 ).fetchone()
+                row = rollout.row
                 if saved is None:
                     next_id += 1
-                elif saved[1] is None and rollout.error is not None:
+                elif saved[2] is None and rollout.error is not None:
                     continue
                 else:
-                    rollout_id = saved[0]
+                    rollout_id, saved_row, _ = saved
+                    row = saved_row if row is None else row
                     connection.execute("DELETE FROM verdicts WHERE rollout = ?", (rollout_id,))
                     connection.execute("DELETE FROM calls WHERE rollout = ?", (rollout_id,))
-                row = next_row if rollout.row is None else rollout.row
+                row = next_row if row is None else row
                 next_row = max(next_row, row + 1)
                 checksum = zlib.crc32(rollout.data.encode())
                 connection.execute(
@@ -583,20 +621,62 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         with self._transaction() as connection:
             connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
 
-    def merge_from(self, path: str | os.PathLike[str]) -> None:
-        """Copy the rollouts, generations, spending and labels of another run into this one.
+    def find_shared_examples(
+        self, path: str | os.PathLike[str], first_row: int, end_row: int
+    ) -> list[str]:
+        """Return the examples of another run that this one has outside of these rows of the data."""
+        with self._attached(path) as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT theirs.example FROM other.rollouts AS theirs "
+                "JOIN main.rollouts AS mine USING (example) WHERE mine.row < ? OR mine.row >= ?",
+                (first_row, end_row),
+            )
+            return [example for (example,) in rows]
 
-        No other process may write the other run meanwhile. Where both runs have a rollout, that of the other
-        run counts, unless only that one has an error.
-        """
+    def read_example(self, example: str) -> list[tuple[int, int, str]]:
+        """Return the id, the place in the data and the data of the rollouts of an example."""
+        with self._thread_lock, explain_errors(self.path):
+            return self._connection.execute(
+                "SELECT id, row, data FROM rollouts WHERE example = ?", (example,)
+            ).fetchall()
+
+    def change_samples(self, samples: Mapping[int, int]) -> None:
+        """Give rollouts of one example, named by their ids, other samples."""
+        with self._transaction() as connection:
+            for rollout_id in samples:
+                # Out of the way of the others: a sample can be there only once.
+                connection.execute(
+                    "UPDATE rollouts SET sample = ? WHERE id = ?", (-rollout_id, rollout_id)
+                )
+            for rollout_id, sample in samples.items():
+                (data,) = connection.execute(
+                    "SELECT data FROM rollouts WHERE id = ?", (rollout_id,)
+                ).fetchone()
+                data = as_ascii({**json.loads(data), "sample": sample})
+                connection.execute(
+                    "UPDATE rollouts SET sample = ?, data = ?, checksum = ? WHERE id = ?",
+                    (sample, data, zlib.crc32(data.encode()), rollout_id),
+                )
+
+    @contextmanager
+    def _attached(self, path: str | os.PathLike[str]) -> Generator[sqlite3.Connection]:
+        """Make the tables of another run available under the name `other`."""
         other = RunFile(path).path
         with self._thread_lock, explain_errors(self.path):
             self._connection.execute("ATTACH ? AS other", (str(other),))
             try:
-                with self._transaction() as connection:
-                    _merge(connection)
+                yield self._connection
             finally:
                 self._connection.execute("DETACH other")
+
+    def merge_from(self, path: str | os.PathLike[str]) -> None:
+        """Copy the rollouts, generations, spending and labels of another run into this one.
+
+        No other process may write the other run meanwhile. Where both runs have a rollout, that of
+        the other run counts, unless only that one has an error.
+        """
+        with self._attached(path), self._transaction() as connection:
+            _merge(connection)
         self._find_next_numbers()
 
     def close(self) -> None:
@@ -679,7 +759,7 @@ class WriterLock:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise RunError(
+                raise RunInUseError(
                     f"{path.parent} is being written by {self._describe_holder()}: wait until it "
                     "ends, or name another folder"
                 ) from None

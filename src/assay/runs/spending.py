@@ -1,14 +1,12 @@
 """Spending adds up what one rollout, or a whole run, asked of models; SpendingLog keeps it through kills."""
 
-import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 from assay.models.budgets import Ledger
-from assay.runs.folder import whole_file
+from assay.runs.run_store import LARGEST_INTEGER, RunError, RunFile, RunWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,65 +92,55 @@ class Spending:
 
 NOTHING = Spending()
 
-_WIDTH = 256  # bytes of a sitting's line, so that it can be written over in place
-
 
 class SpendingLog:
-    """What a run has spent over all its sittings: a line for each in `spending.jsonl`.
+    """Saves what a session of a run spends, as its row of the table `spending`.
 
-    The line of a sitting is written over in place whenever something changes, so that a kill forgets no call
-    that was answered. Calls that were under way then count with the dollars that were reserved for them, since
-    an endpoint may have answered.
+    The row is replaced whenever something changes, so that a kill forgets no call that was
+    answered. It also has the dollars that are reserved for calls in flight, since an endpoint may
+    have answered them when the process was killed.
     """
 
-    def __init__(self, path: Path, ledger: Ledger) -> None:
-        """A line for a new sitting, whose calls the ledger counts."""
+    def __init__(self, writer: RunWriter, ledger: Ledger) -> None:
+        """Start a session, whose calls the ledger counts."""
+        self._writer = writer
         self._ledger = ledger
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        self._place = -(-os.lseek(self._file, 0, os.SEEK_END) // _WIDTH) * _WIDTH
-        self._write()
-        ledger.on_change = self._write
+        self._session = writer.start_session(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        ledger.on_change = self._save
 
-    def _write(self) -> None:
-        known = Spending.of(self._ledger).to_dict() | {"reserved": self._ledger.reserved}
-        # What fails is written again after the next call, and rows carry their share; a full disk is told of there.
-        with suppress(OSError):
-            os.lseek(self._file, self._place, os.SEEK_SET)
-            os.write(self._file, json.dumps(known).ljust(_WIDTH - 1).encode() + b"\n")
+    def _save(self) -> None:
+        ledger = self._ledger
+        spent = Spending.of(ledger)
+        amounts = {
+            "calls": spent.calls,
+            "cache_hits": spent.hits,
+            "input_tokens": min(spent.prompt, LARGEST_INTEGER),
+            "output_tokens": min(spent.completion, LARGEST_INTEGER),
+            "cost": spent.cost,
+            "unpriced_calls": spent.unpriced,
+            "reserved": ledger.reserved,
+        }
+        # What fails is saved again after the next call. A full disk is reported where rows are
+        # saved.
+        with suppress(RunError):
+            self._writer.save_spending(self._session, amounts)
 
     def close(self) -> None:
-        """Write the last word of this sitting."""
+        """Save the last amounts of this session."""
         self._ledger.on_change = None
-        self._write()
-        os.close(self._file)
+        self._save()
 
 
-def spent_by(path: Path) -> Spending:
-    """What all sittings of a run have spent, as their logs say: one for the run, and one an attempt at a shard."""
+def read_spending(file: RunFile) -> Spending:
+    """Return what all sessions of a run have spent, with what was reserved at a kill."""
     total = NOTHING
-    for log in (path, *path.parent.glob("parts/*.spending")):
-        try:
-            lines = log.read_bytes().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            try:
-                data: dict[str, Any] = json.loads(line)
-                reserved = float(data.pop("reserved", 0.0))
-                total += Spending(**data) + Spending(cost=reserved)
-            except (ValueError, TypeError, AttributeError):
-                continue  # what is damaged here is still told by the rows
+    for calls, hits, prompt, completion, cost, unpriced, reserved in file.select(
+        "SELECT calls, cache_hits, input_tokens, output_tokens, cost, unpriced_calls, reserved "
+        "FROM spending"
+    ):
+        total += Spending(calls, hits, prompt, completion, cost, unpriced)
+        total += Spending(cost=reserved)
     return total
-
-
-def fold_spending(path: Path) -> None:
-    """Put the logs of shards into the log of the run, as the line of one sitting."""
-    logs = list(path.parent.glob("parts/*.spending"))
-    if logs:
-        with whole_file(path) as file:
-            file.write(json.dumps(spent_by(path).to_dict()).ljust(_WIDTH - 1).encode() + b"\n")
-        for log in logs:
-            log.unlink()
 
 
 def larger(one: Spending, other: Spending) -> Spending:

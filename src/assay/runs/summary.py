@@ -1,21 +1,18 @@
 """Summary is what a run comes to, and Tally counts it in one pass over the rows; what has no score is in no mean."""
 
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
-from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion, hash_json, make_slug
+from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion
 from assay.display import Page, Section, format_cell, shorten_middle
 from assay.report import CriterionReport, EvaluationReport, Score
-from assay.runs.folder import write_json
 from assay.runs.jsonable import form_of
-from assay.runs.row import Row, own_rubric
+from assay.runs.row import LONGEST_TITLE, Row, names_of, own_rubric
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import (
     DEFAULT_PASS_RULE,
@@ -176,20 +173,6 @@ class Summary:
         if max(self.passes, default=1) > 1 or self.threshold != DEFAULT_PASS_RULE.threshold:
             yield _make_pass_section(self)
 
-    def save(self, path: Path, size: int) -> None:
-        """Write it to a file, with how many bytes of rows it tells of."""
-        write_json(path, {"of": size, **self.to_dict()})
-
-    @classmethod
-    def saved(cls, path: Path, size: int) -> "Summary | None":
-        """What `save` wrote; None when nothing did, or when it does not tell of all rows."""
-        try:
-            data = json.loads(path.read_bytes())
-            return cls.from_dict(data) if data["of"] == size else None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            # It can be worked out again from the rows, whatever happened to it.
-            return None
-
 
 def _make_error_section(errors: Sequence[ErrorSummary]) -> Section:
     """Return a table with each kind of error once, with its first row and how to see the others."""
@@ -240,27 +223,6 @@ def _criteria(summary: Summary) -> Section:
     # A column in which nothing ever happened tells nothing.
     kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
     return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
-
-
-LONGEST_TITLE = 300  # characters of a requirement by which a criterion of a row's own rubric goes
-
-# What a derived name leaves out and what may make all the difference: `x > 5` and `x < 5` are both `x_5`.
-_TELLING = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
-
-
-def title_of(name: str, requirement: str | None) -> str:
-    """What a criterion of a row's own rubric goes by among those of all rows: its name, or its requirement."""
-    # A name that was derived from a requirement may be cut off, and then stands for many: `x_5` for `x > 5`.
-    if requirement is None or not name.startswith(make_slug(requirement)):
-        return name
-    whole = "_".join(re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold()))
-    if name == whole and not _TELLING.search(requirement):
-        return name
-    # A filter puts it in quotation marks.
-    words = " ".join(requirement.split()).replace('"', "'")
-    return (
-        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_json(words)[:8]}"
-    )
 
 
 @dataclass(slots=True)
@@ -322,19 +284,6 @@ class CriterionTally:
         return CriterionSummary(
             self.weight, self.values.estimate(), **self.counts, verdicts=verdicts
         )
-
-
-def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
-    """What the lines of a report go by: numbered where a group has a name twice; `is_own` for a row's own rubric."""
-    names = [title_of(line.name, line.requirement) if is_own else line.name for line in lines]
-    if len(set(names)) == len(names):
-        return names
-    seen: Counter[str] = Counter()
-    apart: list[str] = []
-    for name in names:
-        seen[name] += 1
-        apart.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return apart
 
 
 MOST_ERROR_MESSAGES = 50  # different messages that are kept; further ones count by their kind

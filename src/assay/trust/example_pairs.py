@@ -12,9 +12,8 @@ from assay.identity import UNKNOWN
 from assay.messages import list_messages, message_text, select_role
 from assay.report import CriterionReport
 from assay.runs import Row, RowRubrics, Run, RunAbout
-from assay.runs.row import own_rubric
+from assay.runs.row import names_of, own_rubric
 from assay.runs.stats import Passes, PassRates, PassRule
-from assay.runs.summary import names_of
 from assay.trust.estimate import Record
 from assay.wording import format_count
 

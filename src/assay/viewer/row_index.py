@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, Final
@@ -21,8 +21,7 @@ from assay.messages import completion_text, question_text
 from assay.report import CriterionReport, Score, as_score, shorten_answer
 from assay.runs import Row, Run
 from assay.runs.jsonable import as_utf_8, encodable
-from assay.runs.row import LARGEST_SAMPLE, own_rubric
-from assay.runs.summary import names_of
+from assay.runs.row import LARGEST_SAMPLE, names_of, own_rubric
 from assay.viewer.filters import terms_of, where
 
 FORMAT: Final = 5  # changes when the table does; an index of another format is built anew
@@ -106,10 +105,12 @@ class RowIndex:
         with self._lock:
             try:
                 with self._base:
-                    rows = self.run.placed_rows(self._one("SELECT place FROM upto"))
+                    last = self._one("SELECT place FROM upto")
+                    rows = chain(self.run.rows_from(last + 1), self._rows_done_again(last))
                     while some := list(islice(rows, CHUNK)):
                         self._insert(some)
-                        self._base.execute("UPDATE upto SET place = ?", (some[-1][1],))
+                        last = max(last, *(place for place, _ in some))
+                        self._base.execute("UPDATE upto SET place = ?", (last,))
                         if time.monotonic() > ends:
                             return False
                 return True
@@ -117,13 +118,20 @@ class RowIndex:
                 self._load_criteria()  # what was added has been taken back
                 raise
 
-    def _insert(self, placed: Sequence[tuple[int, int, Row]]) -> None:
+    def _rows_done_again(self, last: int) -> Iterator[tuple[int, Row]]:
+        """The rows up to this place that had an error when they were taken in, and now have none."""
+        failed = self._base.execute("SELECT place FROM rows WHERE errors <> ''").fetchall()
+        places = [place for (place,) in failed if place <= last]
+        condition = "id IN (SELECT value FROM json_each(:places)) AND error IS NULL"
+        return self.run.placed_rows(condition, places=json.dumps(places))
+
+    def _insert(self, placed: Sequence[tuple[int, Row]]) -> None:
         """Add rows. One that was done again takes the place of what it was, unless that had no error."""
         again = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name != "number")
         sql = f"INSERT INTO rows VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (example, sample) "
         sql += f"DO UPDATE SET {again} WHERE rows.errors <> '' OR excluded.errors = ''"
         texts: list[tuple[int, str]] = []
-        for place, _, row in placed:
+        for place, row in placed:
             prompt = question_text(row.fields.get("prompt", ""))
             completion = completion_text(row.fields.get("completion", ""))
             texts.append((place, encodable(f"{prompt}\n{completion}".lower())))

@@ -19,10 +19,10 @@ from assay.errors import AssayError
 from assay.messages import ALLOWED_MEDIA, media_access
 from assay.redaction import get_logger
 from assay.runs import Row, Run, RunError
-from assay.runs.folder import Lock, is_held
 from assay.runs.listing import find_runs
 from assay.runs.metadata import media_folders
 from assay.runs.row_rubrics import RowRubrics
+from assay.runs.run_store import WriterLock
 from assay.trust.labels import LABELS, Label, find_label_files, hash_row_text, read_run_labels
 from assay.trust.questions import read_row_criteria
 from assay.viewer import page_data
@@ -55,7 +55,7 @@ class ViewedRun:
     @property
     def live(self) -> bool:
         """Whether a process is writing the run."""
-        return is_held(self.run.path / "run.lock")
+        return self.run.file.is_being_written
 
     def look(self, seconds: float = math.inf) -> bool:
         """Take in what the run has gained, for so long at most; whether that is all of it."""
@@ -190,7 +190,7 @@ class ViewedRuns:
         """`cache` is the folder that indices are kept in; None keeps them in memory."""
         self.runs: dict[str, ViewedRun] = {}
         self.closing = threading.Event()
-        self._locks: list[Lock] = []
+        self._locks: list[WriterLock] = []
         for path in chain.from_iterable(map(find_runs, paths)):
             run = Run.open(path)
             identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
@@ -199,7 +199,7 @@ class ViewedRuns:
             place = None
             if cache is not None:
                 with suppress(RunError):  # another page of the run keeps its index there now
-                    self._locks.append(Lock(cache / f"{identity}.lock"))
+                    self._locks.append(WriterLock(cache / f"{identity}.sqlite"))
                     place = cache / f"{identity}.sqlite"
             self.runs[identity] = ViewedRun(identity, run, place)
 
@@ -231,4 +231,4 @@ class ViewedRuns:
         for run in self.runs.values():
             run.index.close()
         for lock in self._locks:
-            lock.close()
+            lock.release()
