@@ -1646,7 +1646,7 @@ def environments(out: Recording) -> None:
             for key, value in results.metadata.items()
             if not re.search(r"time|_ms|date|path", key)
         }
-        out.lines(f"envs/{name}", [metadata, results.summary, columns])
+        out.lines(f"envs/{name}", [metadata, results.summary(), columns])
 
     with ModelServer(say) as server:
         parser = XMLParser(["think", "answer"])

@@ -274,7 +274,7 @@ class TestWhatComesBack:
         assert about["usage"]["output_tokens"] == server.completion_tokens
         assert about["base_url"] == server.url
         assert datetime.fromisoformat(about["date"]).tzinfo == UTC
-        assert results.summary.reward.mean == 7 / 8
+        assert results.summary().reward.mean == 7 / 8
 
     def test_text_in_text_out(self, server):
         """So that a check may compare as if there were no chats."""
@@ -643,7 +643,7 @@ def test_a_rollout_passes_by_the_threshold_of_its_environment(serve):
         env.pass_threshold = threshold
         env.pass_measure = measure
         results = env.evaluate(model=serve("a b").model, rollouts_per_example=2)
-        rates.append((results.summary.passes[2].any, results.summary.threshold))
+        rates.append((results.summary().passes[2].any, results.summary().threshold))
     assert rates == [(0.0, 1.0), (1.0, 0.6), (1.0, 0.6)]
     env.pass_threshold = "high"
     with pytest.raises(ValueError, match="pass_threshold is 'high': give a number"):

@@ -42,7 +42,7 @@ def test_a_run_is_a_folder(env, server, tmp_path):
     assert (row.spent.calls, row.spent.cost) == (1, None)  # no price is known for 127.0.0.1
     assert set(row.timing) == {"generation", "scoring"}
     assert run.about.resolved == ("test-2026-01-01",)
-    assert run.summary() == results.summary
+    assert run.summary() == results.summary()
     assert results.metadata["path_to_save"] == str(tmp_path / "run")
 
 
@@ -61,7 +61,7 @@ def test_what_is_done_is_not_done_again(env, server, tmp_path):
     assert results["reward"] == REWARDS
     assert results["completion"][0] == [{"role": "assistant", "content": "1"}]
     assert results.metadata["num_rollouts"] == 8
-    assert results.summary.complete
+    assert results.summary().complete
 
 
 def test_more_samples_can_be_added(env, server, tmp_path):
@@ -105,7 +105,7 @@ def test_stopping_finishes_what_is_under_way(env, server, tmp_path):
         model=server.model, run=tmp_path, max_concurrent=1, stopping=lambda: server.calls >= 3
     )
     assert len(results.outputs) == len(lines(tmp_path)) == 3
-    assert not results.summary.complete
+    assert not results.summary().complete
     again = env.evaluate(model=server.model, run=tmp_path, resume=True)
     assert again["reward"] == REWARDS
     assert server.calls == 8
@@ -166,7 +166,7 @@ def test_what_judging_took_is_in_the_rows(questions, serve, server, tmp_path):
         model=server.model, run=tmp_path, num_examples=2, rollouts_per_example=2
     )
     run = Run.open(tmp_path)
-    spent = results.summary.spent
+    spent = results.summary().spent
     # Equal answers to one question are judged once.
     assert (server.calls, judge.calls, spent.calls) == (4, 2, 6)
     assert spent.prompt == server.prompt_tokens + judge.prompt_tokens

@@ -177,7 +177,7 @@ async def test_tokens_and_costs_of_model_and_judge_are_separate(tmp_path):
             judge.prompt_tokens,
         )
         summary = run.summary()
-    assert summary == results.summary
+    assert summary == results.summary()
     assert summary.spent_on_model + summary.spent_on_judge == summary.spent
     assert summary.spent_on_model.prompt == record["model_input_tokens"]
     assert summary.spent_on_judge.cost == pytest.approx(record["judge_cost"])

@@ -430,4 +430,4 @@ async def _evaluate(
         run=run.folder,
         **arguments,
     )
-    return results.summary
+    return results.summary()

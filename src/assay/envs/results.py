@@ -34,7 +34,11 @@ class Results(Mapping[str, list[Any]]):
         )  # what each rollout left behind; of one that was saved earlier, what was saved
         self.metadata = dict(metadata)
         """What was run, and what it came to: counts of errors first, then means over the rest."""
-        self.summary = summary  # means with their errors, by criterion, task and tag
+        self._summary = summary
+
+    def summary(self) -> Summary:
+        """Return means with their errors, by criterion, task and tag, as `Run.summary()` does."""
+        return self._summary
 
     @cached_property
     def _columns(self) -> dict[str, list[Any] | None]:
@@ -114,7 +118,7 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
 
     def __getattr__(self, name: str) -> Any:
         # What a `Results` holds; everything else is found before this is asked.
-        if name in ("outputs", "states", "metadata", "summary"):
+        if name in ("outputs", "states", "metadata", "_summary"):
             return getattr(self._now(), name)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
