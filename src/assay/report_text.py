@@ -12,6 +12,7 @@ from assay.display import (
     shorten_middle,
 )
 from assay.report import Citation, CriterionReport, EvaluationReport
+from assay.wording import describe_verdict
 
 
 def format_report(
@@ -20,11 +21,12 @@ def format_report(
     *,
     coloured: bool = False,
     known_errors: dict[str, str] | None = None,
+    with_names: bool = False,
 ) -> str:
     """Return a report as lines of text: the score, then each criterion with its answer.
 
     A message is written once. `known_errors` says in which report a message was first written, and
-    takes those that are new.
+    takes those that are new. `with_names` writes the name of a criterion before its requirement.
     """
     if known_errors is None:
         known_errors = {}
@@ -35,7 +37,8 @@ def format_report(
         heading += f" (judges were shown: {report.shown})"
     if report.report is None and report.reason:
         heading += f"  {shorten_line(report.reason)}"
-    lines = _format_lines(report.lines, "  ", coloured, _ErrorText(name, known_errors))
+    errors = _ErrorText(name, known_errors)
+    lines = _format_lines(report.lines, "  ", coloured, errors, with_names=with_names)
     return "\n".join([heading, *lines])
 
 
@@ -69,13 +72,21 @@ def format_score(report: EvaluationReport) -> str:
 
 
 def _format_lines(
-    lines: Sequence[CriterionReport], indent: str, coloured: bool, errors: _ErrorText
+    lines: Sequence[CriterionReport],
+    indent: str,
+    coloured: bool,
+    errors: _ErrorText,
+    *,
+    with_names: bool,
 ) -> Iterator[str]:
     """Yield each criterion with its answer, its citations and the lines below it."""
     for line in lines:
         colour = _choose_colour(line) if coloured else ""
-        answer = colour_text(f"{line.short_answer or '–':<6} ", colour)
+        answer = describe_verdict(line.short_answer or "–", line.weight)
+        answer = colour_text(f"{answer:<6} ", colour)
         question = format_line(line.requirement or line.name)
+        if with_names and line.requirement is not None:
+            question = f"{format_line(line.name)}  {question}"
         text = f"{indent}{answer}{line.weight:+g}  {question}"
         if line.error:
             text += f": {errors.format(line.error)}"
@@ -87,7 +98,7 @@ def _format_lines(
         # The lines of nested rubrics and of steps are shown, those of single judges are not.
         is_judged = line.requirement is not None
         inner = [child for child in line.lines if child.step or not is_judged]
-        yield from _format_lines(inner, indent + "  ", coloured, errors)
+        yield from _format_lines(inner, indent + "  ", coloured, errors, with_names=with_names)
 
 
 def _choose_colour(line: CriterionReport) -> str:
@@ -96,6 +107,8 @@ def _choose_colour(line: CriterionReport) -> str:
         return "red"
     if line.verdict is None:
         return ""
+    if line.weight < 0 and not line.passed:
+        return "red"
     return "green" if line.passed else "yellow"
 
 
@@ -115,7 +128,7 @@ def format_report_html(report: EvaluationReport) -> str:
     rows: list[tuple[object, ...]] = []
     for line in report.lines:
         tone = "error" if line.error else tones[line.passed]
-        answer = TonedCell(line.short_answer or "–", tone)
+        answer = TonedCell(describe_verdict(line.short_answer or "–", line.weight), tone)
         rows.append((line.name, f"{line.weight:+g}", answer, line.error or line.reason))
     title = f"score: {format_score(report)}"
     if report.raw_score is not None:

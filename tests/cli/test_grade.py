@@ -89,7 +89,7 @@ class TestTexts:
         reports = [json.loads(line) for line in done.out.splitlines()]
         assert [report["example"] for report in reports] == [
             "a",
-            *(f"{path} row {n}" for n in (2, 3, 4)),
+            *(f"{path} row {n}" for n in (1, 2, 3)),
         ]
         assert [report["score"] for report in reports] == [0.75, 0.0, 0.75, 0.75]
         queries = {asked.user.partition("</query>")[0] for asked in server.asked}
@@ -121,7 +121,7 @@ class TestTexts:
         ("content", "words"),
         [
             ('{"completion": "x"}\nnot json\n', "rows.jsonl:2: not valid JSON"),
-            ('{"answer": "x"}\n', "row 1 has no text: name its column completion or"),
+            ('{"answer": "x"}\n', "row 0 has no text: name its column completion or"),
             ("[1]\n", "is not an object"),
             ("\n", "there is no text"),
         ],

@@ -256,3 +256,41 @@ class TestModels:
         """With one that is."""
         assert main(["models", "pull", "qwen2.5-coder"]) == 2
         assert "did you mean 'qwen2.5-coder-1.5b'?" in capsys.readouterr().err
+
+
+class TestShowingARun:
+    RUBRIC = """\
+name: replies
+criteria:
+- {check: {contains: Paris}, weight: 3}
+- {requirement: Is polite, name: polite, required: true}
+- {requirement: Tone, choices: [bad, ok, great], when: polite}
+"""
+    LINES = (
+        "replies: 3 criteria, 2 of them judged by a model, version ",
+        '  +3  check  contains: {"contains": "Paris"}',
+        "  +1  judge  polite: Is polite (required: decides alone if it fails)",
+        "  +1  judge  tone: Tone (only if polite, from worst to best: bad, ok, great)",
+    )
+
+    def test_every_criterion_has_its_kind_condition_and_veto(
+        self, files: Any, serve: Any, place: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        """For a file, and for the run that used it, whatever became of the file."""
+        rubric = files("rubric.yaml", self.RUBRIC)
+        server = serve("MET")
+        rows = files("rows.jsonl", [{"completion": "Paris"}])
+        run = str(tmp_path / "run")
+        main(["score", rows, "-r", rubric, "-m", server.model, "-o", run, "-q"])
+        capsys.readouterr()
+        for name in (rubric, run):
+            assert main(["rubric", "show", name]) == 0
+            lines = capsys.readouterr().out.splitlines()
+            assert lines[0].startswith(self.LINES[0])
+            assert tuple(lines[1:]) == self.LINES[1:]
+        version = lines[0].rpartition(" ")[2]
+        Path(rubric).unlink()
+        assert main(["rubric", "show", run, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["name"] == "replies"
+        assert main(["show", run]) == 0
+        assert f"rubric replies {version}; " in capsys.readouterr().out

@@ -635,3 +635,23 @@ def test_rows_stand_as_in_the_data_in_whatever_order_they_are_done(
         saved = RunFile("run").select("SELECT example FROM rollouts ORDER BY id")
         assert saved[-1] == ("e0",)
         assert [row.example for row in Run.open("run").rows()] == ["e0", "e1", "e2"]
+
+
+def test_the_worst_rollouts_come_with_the_reason(
+    serve: Any, files: Any, place: Path, tmp_path: Path, capsys: Any
+) -> None:
+    """The lowest first; one without a score is not among them."""
+    server = serve(by_words)
+    rows = [{"id": name, "completion": name} for name in ("plum", "fig", "apple")]
+    rubric = files(
+        "rubric.json",
+        [{"check": {"contains": "p"}, "weight": 2}, {"check": {"contains": "l"}}],
+    )
+    run = str(tmp_path / "run")
+    main(["score", files("rows.jsonl", rows), "-r", rubric, "-o", run, "-q", "-m", server.model])
+    capsys.readouterr()
+    assert main(["show", run, "--worst", "1"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("0      fig  contains, contains_2: 'p' does not occur")
+    assert main(["show", run, "--row", "1"]) == 2
+    assert "(row 1 has the id 'fig')" in capsys.readouterr().err

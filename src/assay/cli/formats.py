@@ -30,12 +30,14 @@ from assay.display import (
     format_line,
     format_markdown_table,
     format_table,
+    shorten_line,
     shorten_middle,
 )
 from assay.wording import format_count
 
 if TYPE_CHECKING:
     from assay.runs.export import Record
+    from assay.runs.metadata import CriterionAbout
     from assay.runs.stats import Thresholds
 
 
@@ -57,7 +59,7 @@ def to_json(data: object) -> str:
         return json.dumps(finite_data)
 
 
-def describe_criteria(criteria: Sequence[assay.Criterion]) -> str:
+def describe_criteria(criteria: Sequence[assay.Criterion | CriterionAbout]) -> str:
     """Return how many criteria there are, and who answers them."""
     total = format_count(len(criteria), "criterion", "criteria")
     judged = sum(criterion.judged for criterion in criteria)
@@ -106,7 +108,9 @@ def format_row_name(row: runs.Row) -> str:
     return row.example
 
 
-def format_full_row(row: runs.Row, known_errors: dict[str, str]) -> str:
+def format_full_row(
+    row: runs.Row, known_errors: dict[str, str], *, with_names: bool = False
+) -> str:
     """Return a row with every criterion, its verdict and its reason."""
     from assay.report_text import format_report
 
@@ -114,7 +118,13 @@ def format_full_row(row: runs.Row, known_errors: dict[str, str]) -> str:
     if row.error is not None:
         problem = colour_text("nothing to score", "red")
         return f"{format_line(name)}: {problem}, {format_line(row.error)}"
-    return format_report(name, row.report, coloured=True, known_errors=known_errors)
+    return format_report(
+        name,
+        row.report,
+        coloured=True,
+        known_errors=known_errors,
+        with_names=with_names,
+    )
 
 
 def format_brief_row(row: runs.Row, known_errors: dict[str, str]) -> str:
@@ -133,6 +143,15 @@ def format_brief_row(row: runs.Row, known_errors: dict[str, str]) -> str:
     failed = format_line(_list_failed_criteria(row))
     if failed:
         return f"{line}  {failed}"
+    return line
+
+
+def format_worst_row(row: runs.Row, known_errors: dict[str, str]) -> str:
+    """Return a row on one line, with the reason of the first criterion that it failed."""
+    line = format_brief_row(row, known_errors)
+    for failed in row.report.lines:
+        if failed.counted and failed.passed is False and failed.reason:
+            return f"{line}: {shorten_line(failed.reason)}"
     return line
 
 

@@ -164,7 +164,7 @@ def _read_text_file(path: str, name: str) -> Text:
 def _read_table(path: str) -> Iterator[Text]:
     from assay.tables import TableError, rows_of
 
-    for number, row in enumerate(rows_of(path), start=1):
+    for number, row in enumerate(rows_of(path)):
         completion = _get_first(row, COMPLETION_COLUMNS)
         if completion is None:
             raise TableError(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
 
@@ -21,7 +21,7 @@ from assay.cli.formats import (
     describe_spending,
     to_json,
 )
-from assay.cli.inputs import apply_view, load_rubric
+from assay.cli.inputs import apply_view, load_rubric, open_run
 from assay.cli.judging import allow_media, open_judge
 from assay.cli.lint import command as lint_command
 from assay.cli.options import (
@@ -33,6 +33,7 @@ from assay.cli.options import (
     view_options,
 )
 from assay.cli.runner import run_command
+from assay.criterion import BINARY_CHOICES
 from assay.display import (
     Section,
     colour_text,
@@ -46,6 +47,10 @@ from assay.wording import format_count
 
 if TYPE_CHECKING:
     from assay.models import Ledger
+    from assay.runs.metadata import CriterionAbout
+
+# A criterion of a rubric, or of the rubric of a run.
+AnyCriterion: TypeAlias = "assay.Criterion | CriterionAbout"
 
 
 @click.group("rubric", cls=Group, example="assay rubric lint rubric.yaml")
@@ -174,40 +179,117 @@ def _print_table(report: trust.GoldenReport, name: str) -> None:
     print("\n\n".join(parts))
 
 
-@command.command("show", cls=Command, example="assay rubric show rubric.yaml")
+@command.command(
+    "show",
+    cls=Command,
+    example="assay rubric show rubric.yaml\nassay rubric show run",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print it as a rubric file in JSON.")
-@rubric_argument
+@click.argument("rubric", metavar="RUBRIC|RUN", type=click.Path())
 @allow_code_option
 def show(rubric: str, allow_code: bool, as_json: bool) -> None:
-    """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
+    """Print the criteria of a rubric: weight, name, who answers, what is asked, and conditions.
+
+    For the folder of a RUN, print the rubric that the run used.
+    """
+    if Path(rubric).is_dir():
+        _show_rubric_of_run(rubric, as_json=as_json)
+        return
     loaded = load_rubric(rubric, allow_code=allow_code)
     if as_json:
         print(loaded.to_json())
         return
-    size = describe_criteria(loaded.criteria)
-    print(f"{loaded.name or rubric}: {size}, {loaded.content_hash[:12]}")
-    for line in _format_criteria(loaded.criteria, indent="  "):
+    _print_criteria(loaded.name or rubric, loaded.content_hash, loaded.criteria)
+
+
+def _show_rubric_of_run(path: str, *, as_json: bool) -> None:
+    """Print the rubric that a run used."""
+    rubric = open_run(path).about.rubric
+    if rubric is None:
+        raise click.UsageError(f"{path} has no rubric of its own: its rows brought theirs")
+    if not as_json:
+        _print_criteria(rubric.name or path, rubric.hash, rubric.criteria, source=rubric.source)
+        return
+    if rubric.source is None:
+        raise click.UsageError(
+            f"the rubric of {path} has checks in Python, so no file can hold it: drop --json"
+        )
+    print(json.dumps(rubric.source, indent=2, ensure_ascii=False))
+
+
+def _print_criteria(
+    name: str,
+    version: str,
+    criteria: Sequence[AnyCriterion],
+    *,
+    source: Mapping[str, Any] | None = None,
+) -> None:
+    print(f"{name}: {describe_criteria(criteria)}, version {version[:8]}")
+    conditions: dict[str, Any] = {}
+    entries = (source or {}).get("criteria", [])
+    for criterion, entry in zip(criteria, entries, strict=False):
+        conditions[criterion.name] = entry.get("when")
+    for line in _format_criteria(criteria, conditions, indent="  "):
         print(line)
 
 
-def _format_criteria(criteria: Sequence[assay.Criterion], *, indent: str) -> Iterator[str]:
+def _format_criteria(
+    criteria: Sequence[AnyCriterion], conditions: Mapping[str, Any], *, indent: str
+) -> Iterator[str]:
     """Yield a line per criterion; the criteria of a nested rubric follow, indented."""
     for criterion in criteria:
         answered_by = "judge" if criterion.judged else "check"
         question = _describe_question(criterion)
-        yield f"{indent}{criterion.weight:+g}  {answered_by}  {criterion.name}: {question}"
-        nested_criteria = getattr(criterion.check, "criteria", ())
-        yield from _format_criteria(nested_criteria, indent=f"{indent}    ")
+        line = f"{indent}{criterion.weight:+g}  {answered_by}  {criterion.name}: {question}"
+        details = _list_details(criterion, conditions)
+        if details:
+            line += f" ({', '.join(details)})"
+        yield line
+        nested = getattr(criterion, "inside", ()) or getattr(criterion.check, "criteria", ())
+        yield from _format_criteria(nested, {}, indent=f"{indent}    ")
 
 
-def _describe_question(criterion: assay.Criterion) -> str:
+def _list_details(criterion: AnyCriterion, conditions: Mapping[str, Any]) -> list[str]:
+    """Return what sets a criterion apart: its condition, its verdicts, and whether it is a veto."""
+    details: list[str] = []
+    if criterion.required:
+        cap = f"caps the score at {criterion.cap:g}" if criterion.cap else "decides alone"
+        details.append(f"required: {cap} if it fails")
+    if criterion.when:
+        condition = conditions.get(criterion.name)
+        if isinstance(criterion, assay.Criterion):
+            condition = criterion.to_dict().get("when")
+        details.append(f"only if {_describe_condition(condition)}")
+    if criterion.choices != BINARY_CHOICES:
+        details.append(f"from worst to best: {', '.join(criterion.choices)}")
+    if criterion.report_only:
+        details.append("does not count")
+    return details
+
+
+def _describe_condition(condition: Any) -> str:
+    """Describe a `when`: names of criteria that must be met, or a verdict for each."""
+    if condition is None:
+        return "a condition holds"
+    if isinstance(condition, Mapping):
+        verdicts = cast("Mapping[str, Any]", condition)
+        return " and ".join(f"{name} is {verdict}" for name, verdict in verdicts.items())
+    if isinstance(condition, str):
+        return condition
+    return " and ".join(str(part) for part in condition)
+
+
+def _describe_question(criterion: AnyCriterion) -> str:
     """Return the requirement of a criterion, or its check as a rubric file names it."""
     if criterion.requirement is not None:
         return criterion.requirement
-    try:
-        check = criterion.to_dict().get("check", "a rubric")
-    except RubricError:  # a file cannot name it: a lambda, for example
-        return "a function"
+    if not isinstance(criterion, assay.Criterion):
+        check = "a rubric" if criterion.inside else criterion.check
+    else:
+        try:
+            check = criterion.to_dict().get("check", "a rubric")
+        except RubricError:  # a file cannot name it: a lambda, for example
+            return "a function"
     if isinstance(check, str):
         return check
     return json.dumps(check, ensure_ascii=False)

@@ -270,7 +270,8 @@ def make_saved_format(
 def _describe_run(about: runs.RunAbout) -> str:
     parts = [f"{about.kind}, {about.created}"]
     if about.rubric is not None:
-        parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
+        name = about.rubric.name or "unnamed"
+        parts.append(f"rubric {name} {about.rubric.hash[:8]}")
     if "env_id" in about.config:
         parts.append(f"environment {about.config['env_id']}")
     if "env_args" in about.config:

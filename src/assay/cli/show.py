@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,7 +12,12 @@ import click
 
 from assay import runs
 from assay.cli.base_command import EXIT_OK, Command
-from assay.cli.formats import format_brief_row, format_page, format_row_name
+from assay.cli.formats import (
+    format_brief_row,
+    format_page,
+    format_row_name,
+    format_worst_row,
+)
 from assay.cli.inputs import open_run
 from assay.cli.options import (
     PAGE_FORMATS,
@@ -20,6 +26,7 @@ from assay.cli.options import (
     display_options,
     number_type,
     pass_at_option,
+    positive,
 )
 from assay.cli.run_output import choose_exit_code, list_low_rows, make_saved_format
 from assay.cli.transcript import format_requests, format_whole_row
@@ -36,7 +43,12 @@ from assay.wording import format_count
 )
 @click.argument("run", metavar="RUN", type=click.Path())
 @click.option("--rows", is_flag=True, help="Show the rollouts too, a line each.")
-@click.option("--row", "example", metavar="EXAMPLE", help="Show all of one rollout.")
+@click.option(
+    "--row",
+    "example",
+    metavar="EXAMPLE",
+    help="Show all of one rollout: its id, or its number from 0 if the data have no ids.",
+)
 @click.option(
     "--sample",
     metavar="N",
@@ -56,6 +68,12 @@ from assay.wording import format_count
     metavar="SCORE",
     type=number_type(),
     help="Show only rollouts with a score below this.",
+)
+@click.option(
+    "--worst",
+    metavar="N",
+    type=positive,
+    help="Show the N rollouts with the lowest scores, and why they failed.",
 )
 @click.option("--task", metavar="TEXT", help="Show only rollouts of this task.")
 @click.option("--limit", metavar="N", type=count, help="The most rollouts to show.")
@@ -88,10 +106,15 @@ def command(**values: Any) -> int:
         )
         summary = replace(counted, complete=summary.complete)
     format_row = format_brief_row if options.shows_rows else None
+    if options.worst is not None:
+        format_row = format_worst_row
     output = make_saved_format(options.run, run.about, options, format_row, has_details=True)
     rows: Iterable[runs.Row] = ()
     if options.shows_rows or not options.is_for_people:
-        rows = islice(_select_rows(run, options), options.limit)
+        rows = _select_rows(run, options)
+        if options.worst is not None:
+            rows = _find_worst(rows, options.worst)
+        rows = islice(rows, options.limit)
     output.print_run(summary, rows)
     if not options.thresholds.are_set:
         return EXIT_OK
@@ -112,6 +135,7 @@ class ShowOptions(DisplayOptions):
     requests: bool
     errors: bool
     below: float | None
+    worst: int | None
     task: str | None
     limit: int | None
     examples: bool
@@ -120,7 +144,8 @@ class ShowOptions(DisplayOptions):
     @property
     def shows_rows(self) -> bool:
         """Whether people see rows: on request, or if an option selects some."""
-        return self.rows or self.errors or self.below is not None or self.task is not None
+        selects = (self.below, self.worst, self.task)
+        return self.rows or self.errors or any(value is not None for value in selects)
 
 
 def _select_rows(run: runs.Run, options: ShowOptions) -> Iterator[runs.Row]:
@@ -137,6 +162,13 @@ def _select_rows(run: runs.Run, options: ShowOptions) -> Iterator[runs.Row]:
         ):
             continue
         yield row
+
+
+def _find_worst(rows: Iterable[runs.Row], number: int) -> list[runs.Row]:
+    """Return the rows with the lowest scores, the lowest first; unscored rows have none."""
+    scored = ((row.score, position, row) for position, row in enumerate(rows))
+    worst = heapq.nsmallest(number, (each for each in scored if each[0] is not None))
+    return [row for _, _, row in worst]
 
 
 def _print_examples(run: runs.Run, options: ShowOptions) -> int:
@@ -188,7 +220,9 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
     try:
         row = run.row(example, options.sample)
     except KeyError as error:
-        raise click.UsageError(f"{error.args[0]}: --rows lists the rollouts") from None
+        raise click.UsageError(
+            f"{error.args[0]}{_suggest_example(run, example)}: --rows lists the rollouts"
+        ) from None
     if options.requests and not row.judge_log:
         raise click.UsageError(
             f"no requests were saved with {format_row_name(row)}: make the run with --judge-log"
@@ -204,3 +238,13 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
     if options.format != "markdown":  # these are not complete without their end
         output.end(run.summary())
     return EXIT_OK
+
+
+def _suggest_example(run: runs.Run, example: str) -> str:
+    """Return the id of the rollout that the page numbers so, for a message; empty if there is none."""
+    if not example.isdecimal():
+        return ""
+    row = next(islice(run.rows(), int(example), None), None)
+    if row is None:
+        return ""
+    return f" (row {example} has the id {row.example!r})"
