@@ -151,6 +151,7 @@ def _golden() -> dict[str, Any]:
     said = {"type": "string", "minLength": 1}
     chat = {"anyOf": [_TEXT, {"type": "array", "minItems": 1, "items": {"type": "object"}}]}
     expected = {"anyOf": [_TEXT, {"type": "number"}]}
+    bounds = {"at_least": {"type": "number"}, "at_most": {"type": "number"}}
     properties = {
         "name": said,
         "prompt": chat,
@@ -158,9 +159,12 @@ def _golden() -> dict[str, Any]:
         "answer": True,
         "task": said,
         "info": {"type": "object"},
+        "columns": {"type": "object"},
         "expect": {"type": "object", "minProperties": 1, "additionalProperties": expected},
+        "score": {"anyOf": [{"type": "number"}, _mapping(bounds)]},
     }
-    example = _mapping(properties, required=["completion", "expect"])
+    judged = [{"required": ["expect"]}, {"required": ["score"]}]
+    example = _mapping(properties, required=["completion"], anyOf=judged)
     return {"type": "array", "minItems": 1, "items": example}
 
 

@@ -115,3 +115,40 @@ def test_an_example_that_can_never_be_right_is_refused(tested: Any) -> None:
     code, _, err = tested(rubric={"criteria": [{"check": "refusal"}], "golden": golden})
     assert code == 2
     assert "refusal is expected to be 'PERHAPS'" in err
+
+
+def test_an_example_may_bound_the_score(tested: Any, serve: Any) -> None:
+    """With or without verdicts; it is a result of its own."""
+    golden = [
+        {"name": "good", "completion": "Paris.", "score": {"at_least": 0.8}},
+        {"name": "bad", "completion": "Rome.", "score": {"at_least": 0.2, "at_most": 0.4}},
+        {"name": "half", "completion": "Oslo.", "score": 0.5, "expect": {"max_words": 1}},
+    ]
+    code, out, _ = tested(model=serve(by_words), rubric={**RUBRIC, "golden": golden})
+    assert code == 100
+    assert out.splitlines()[0] == "capital: 3 golden examples, 3 of 4 verdicts as expected"
+    assert "bad      score      at least 0.2 and at most 0.4  0.5" in out
+
+
+def test_an_example_has_the_columns_that_criteria_name(tested: Any) -> None:
+    """As the rows of the data have."""
+    rubric = {
+        "criteria": [{"check": {"contains": "{order}"}}],
+        "golden": [{"completion": "A-17", "columns": {"order": "A-17"}, "expect": {"contains": 1}}],
+    }
+    assert tested(rubric=rubric)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        ({"at_least": 0.8, "at_most": 0.2}, "no score is in between"),
+        ({"minimum": 1}, "give {at_least: 0.8}"),
+        ("high", "give {at_least: 0.8}"),
+    ],
+)
+def test_bounds_that_cannot_be_read_say_why(tested: Any, score: Any, message: str) -> None:
+    """Before anything is asked."""
+    golden = [{"completion": "Paris.", "score": score}]
+    code, _, err = tested(rubric={**RUBRIC, "golden": golden})
+    assert (code, message in err) == (2, True)

@@ -29,9 +29,35 @@ def test_findings_are_lines_with_file_and_line(write, capsys, command):
     """Under both names; a warning is no failure."""
     path = write("- requirement: Is clear\n- requirement: Names the year\n")
     assert main([*command, path]) == 0
-    first, last = capsys.readouterr().out.splitlines()
+    first, total, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{path}:1: warning R002 is_clear: 'clear' means something else")
-    assert last == f"{path}: 2 criteria, 2 of them judged by a model, 1 warning"
+    assert total == f"{path}: 2 criteria, 2 of them judged by a model, 1 warning"
+
+
+def test_a_line_for_each_criterion_says_what_it_does(write, capsys):
+    """Points, the order of levels, vetoes, conditions and what the judge is shown."""
+    path = write("""
+- {requirement: Names a drug that does not exist, name: drug, weight: -5}
+- requirement: "How far the dose is explained: missing is no word of it, partly is one word of it, complete is all of it"
+  name: dose
+  choices: [missing, partly, complete]
+  weight: 2
+- {check: json_valid, required: true}
+- requirement: Agrees with the reference
+  name: agrees
+  when: [{category: writing}, {json_valid: MET}]
+  reference: answer
+- {requirement: Names the year, name: year, weight: 0}
+""")
+    assert main(["lint", path]) == 0
+    assert capsys.readouterr().out.splitlines()[-5:] == [
+        "  drug: MET subtracts 5 points",
+        "  dose: levels from worst to best: missing, partly, complete; complete adds 2 points",
+        "  json_valid: a check by code; MET adds 1 point; a veto: if it fails, the score is at most 0",
+        "  agrees: MET adds 1 point; asked only if json_valid is MET and the column category is writing; "
+        "the judge is shown answer",
+        "  year: MET is reported and adds nothing",
+    ]
 
 
 @pytest.mark.parametrize(

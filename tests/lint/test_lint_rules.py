@@ -434,3 +434,87 @@ class TestLint:
     def test_no_text_is_too_long_or_too_strange(self, text):
         """It is read as far as a criterion reaches."""
         lint(Rubric([Criterion(requirement=f"X {text}", weight=MAX_MAGNITUDE)]))
+
+
+class TestUnreferenced:
+    @pytest.mark.parametrize(
+        "requirement",
+        [
+            "States the refund period given in the reference",
+            "Matches the expected answer",
+            "Agrees with the gold-standard answer",
+            "Says the same as the reference solution",
+            "Covers each point of the answer key",
+        ],
+    )
+    def test_a_reference_that_is_not_shown_is_found(self, requirement):
+        """Unless the criterion, the rubric or a placeholder shows it."""
+        assert "R012" in rules(requirement)
+        assert "R012" not in rules(requirement, reference="answer")
+        assert "R012" not in rules(f"{requirement}: {{answer}}")
+
+    @pytest.mark.parametrize(
+        "requirement",
+        [
+            "Cites a reference to the law",
+            "Names biopsy as the gold standard",
+            "Puts the reference list at the end",
+            "Gives the reference number",
+        ],
+    )
+    def test_other_references_are_left_alone(self, requirement):
+        assert "R012" not in rules(requirement)
+
+
+class TestHarmful:
+    @pytest.mark.parametrize(
+        "requirement",
+        [
+            "Recommends exceeding the daily maximum dose",
+            "Encourages violence",
+            "The response suggests a dangerous workaround",
+        ],
+    )
+    def test_harm_that_is_rewarded_is_found(self, requirement):
+        """And not where it costs points."""
+        assert "R013" in rules(requirement, weight=3)
+        assert "R013" not in rules(requirement, weight=-3)
+
+    @pytest.mark.parametrize(
+        "requirement",
+        [
+            "Recommends not exceeding the daily maximum dose",
+            "Warns against exceeding the daily maximum dose",
+            "Recommends avoiding dangerous workarounds",
+            "Suggests a doctor",
+        ],
+    )
+    def test_warnings_of_harm_are_left_alone(self, requirement):
+        assert "R013" not in rules(requirement, weight=3)
+
+
+class TestLanguage:
+    def test_one_note_says_that_the_rules_on_wording_are_for_english(self):
+        """At the first criterion, with how many there are."""
+        criteria = ["Nennt die Frist für die Rückgabe", "Names the period", "期限を示す"]
+        found = lint(Rubric.from_dict([{"requirement": text} for text in criteria]))
+        [note] = [finding for finding in found if finding.id == "R014"]
+        assert (note.severity, note.criterion[:5]) == ("note", "nennt")
+        assert "2 criteria" in note.message
+
+    @pytest.mark.parametrize(
+        "requirement",
+        [
+            "Names Ouagadougou",
+            "Cites Schulze et al.",
+            "Says 'la vie est belle' at the end",
+            "Is 3 m",
+        ],
+    )
+    def test_names_in_english_are_english(self, requirement):
+        assert "R014" not in rules(requirement)
+
+
+def test_levels_that_start_with_the_best_are_found_by_more_words():
+    found = rules("How much is there", choices=["complete", "partly", "missing"])
+    assert "R011" in found

@@ -22,6 +22,7 @@ from assay.cli.options import (
     max_calls_option,
     price_option,
 )
+from assay.criterion import Criterion
 from assay.display import colour_text, escape_control_characters
 from assay.errors import AssayError
 from assay.wording import format_count
@@ -174,9 +175,11 @@ def _print_findings(findings: Iterable[lint.Finding]) -> None:
 
 
 def _print_total(name: str, findings: Iterable[lint.Finding], *, allow_code: bool) -> None:
-    """Print the number of criteria of a rubric, and of its findings of each severity."""
+    """Print the numbers of criteria and findings, and what each criterion does to the score."""
+    criteria: Sequence[Criterion] = ()
     try:
-        size = describe_criteria(load_rubric(name, allow_code=allow_code).criteria)
+        criteria = load_rubric(name, allow_code=allow_code).criteria
+        size = describe_criteria(criteria)
     except AssayError:  # the linter accepts more than a rubric may have, such as a wrong `when`
         size = "it cannot be loaded"
     parts = [size]
@@ -185,6 +188,9 @@ def _print_total(name: str, findings: Iterable[lint.Finding], *, allow_code: boo
         if counts[severity]:
             parts.append(format_count(counts[severity], severity))
     print(f"{name}: {', '.join(parts)}")
+    for criterion in criteria:
+        effect = f"  {criterion.name}: {lint.describe_effect(criterion)}"
+        print(escape_control_characters(effect))
 
 
 def _print_json(findings: Sequence[lint.Finding]) -> None:

@@ -14,6 +14,7 @@ from assay.criterion import Criterion
 from assay.errors import RubricError, RubricFileError
 from assay.lint.conflicts import hits_between, unreachable
 from assay.lint.findings import RULES, Finding, Hit
+from assay.lint.language import hits_in_other_languages
 from assay.lint.rules import hits_of_criterion
 from assay.loading.document import KeyPath, Node, read_file
 from assay.rubric import Rubric, rubric_at, rubrics_inside
@@ -55,7 +56,12 @@ def lint(
         alone = (
             (index, hit) for index, each in enumerate(criteria) for hit in hits_of_criterion(each)
         )
-        hits = (*alone, *hits_between(criteria), *unreachable(criteria))
+        hits = (
+            *alone,
+            *hits_between(criteria),
+            *unreachable(criteria),
+            *hits_in_other_languages(criteria),
+        )
         found += [
             placed[index].finding(hit) for index, hit in hits if not placed[index].ignores(hit.rule)
         ]

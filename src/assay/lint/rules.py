@@ -1,4 +1,4 @@
-"""Find what is wrong with one criterion by itself: R001 to R006, R010 and R011.
+"""Find what is wrong with one criterion by itself: R001 to R006, and R010 to R013.
 
 A rule takes a criterion and the words of its requirement, and yields what it finds. What it looks for are the patterns
 of `patterns.toml`.
@@ -11,6 +11,7 @@ from typing import Final
 from assay.criterion import BINARY_CHOICES, Criterion
 from assay.lint.findings import Hit
 from assay.lint.lexicon import BLANK, RequirementText, compiled, pattern, text_of, word_lists, words
+from assay.placeholders import list_paths
 
 
 def hits_of_criterion(criterion: Criterion) -> Iterator[Hit]:
@@ -353,6 +354,38 @@ def _references(text: RequirementText) -> Iterator[str]:
             yield found[0].rstrip(".")
 
 
+# R012: an answer that is known to be right has to be shown to the judge.
+
+
+def unreferenced(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Mentions of a reference where the judge is shown none."""
+    found = pattern("reference").search(text.plain)
+    # A placeholder may hold it, as in `Agrees with the reference answer {answer}`.
+    if found is None or criterion.reference or list_paths(criterion.requirement):
+        return
+    what = " ".join(found["what"].split())
+    message = f"'{what}' is not shown to the judge"
+    yield Hit("R012", message, "name its column, as in `reference: answer`")
+
+
+# R013: advice that does harm, and is rewarded.
+
+
+def harmful(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Harmful advice with a positive weight."""
+    if criterion.weight <= 0 or criterion.choices != BINARY_CHOICES:
+        return
+    # The rubric's own words end at `recommends`, and what is recommended decides here.
+    found = pattern("harmful").match(text.plain)
+    if found is not None:
+        harm = " ".join(found["harm"].split())
+        message = (
+            f"'{harm}' seems to describe harm, and the weight of {criterion.weight:+g} rewards it"
+        )
+        advice = f"give it the weight {-criterion.weight:g}, or say what a good response does"
+        yield Hit("R013", message, advice, "weight")
+
+
 _RULES: tuple[Callable[[Criterion, RequirementText], Iterator[Hit]], ...] = (
     compound,
     vague,
@@ -362,4 +395,6 @@ _RULES: tuple[Callable[[Criterion, RequirementText], Iterator[Hit]], ...] = (
     negation,
     unseen,
     upside_down,
+    unreferenced,
+    harmful,
 )

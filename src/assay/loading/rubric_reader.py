@@ -546,6 +546,7 @@ def _read_shaping(shaping: Any, *, allow_code: bool) -> Any:
 # Golden examples: completions with known verdicts, by which a rubric can be tested.
 
 _GOLDEN_FIELDS: Final = ("prompt", "completion", "answer", "task", "info")
+_BOUND_NAMES: Final = ("at_least", "at_most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,10 +558,24 @@ class Golden:
     fields: Mapping[str, Any]
     # The expected answers by the name of the criterion. Others may have any answer.
     expect: Mapping[str, Expected]
+    # What the score has to be: `at_least`, `at_most` or both. Empty if it may be anything.
+    score: Mapping[str, float] = field(default_factory=dict[str, float])
+    # Further columns of the row, for criteria that name them.
+    columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The rollout with its further columns."""
+        return {**self.columns, **self.fields}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the example as a file holds it."""
-        return {"name": self.name, **self.fields, "expect": dict(self.expect)}
+        data: dict[str, Any] = {"name": self.name, **self.fields}
+        for key in ("columns", "expect", "score"):
+            value = getattr(self, key)
+            if value:
+                data[key] = dict(value)
+        return data
 
 
 def _read_golden_examples(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
@@ -587,16 +602,20 @@ def _read_golden(
     data = entry.node.data
     if not entry.node.is_mapping:
         raise entry.error(f"expected a mapping, and this is {format_value(data)}")
-    entry.node.refuse_unknown(("name", *_GOLDEN_FIELDS, "expect"), f"{entry.label}: ")
-    for key in ("completion", "expect"):
-        if key not in data:
-            raise entry.error(f"{key} is missing: give it")
+    known = ("name", *_GOLDEN_FIELDS, "columns", "expect", "score")
+    entry.node.refuse_unknown(known, f"{entry.label}: ")
+    if "completion" not in data:
+        raise entry.error("completion is missing: give it")
+    if "expect" not in data and "score" not in data:
+        raise entry.error(
+            "expect is missing: give it, or a `score` such as {at_least: 0.8}, or both"
+        )
     for key, value in data.items():
         _check_golden_field(entry, key, value)
-    if not data["expect"]:
+    if "expect" in data and not data["expect"]:
         raise entry.error("expect is empty: name a criterion, and its verdict", "expect")
     expect: dict[str, Expected] = {}
-    for name, answer in data["expect"].items():
+    for name, answer in data.get("expect", {}).items():
         if name not in criteria:
             raise entry.error(
                 f"there is no criterion {format_value(name)}: {suggest_word(name, criteria)}",
@@ -607,7 +626,26 @@ def _read_golden(
         name=data.get("name", default_name),
         fields={key: data[key] for key in _GOLDEN_FIELDS if key in data},
         expect=expect,
+        score=_read_bounds(entry, data.get("score", {})),
+        columns=data.get("columns", {}),
     )
+
+
+def _read_bounds(entry: CriterionEntry, bounds: Any) -> dict[str, float]:
+    """Return the bounds of the score of an example; a number stands for both of them."""
+    if _is_finite_number(bounds):
+        return {"at_least": float(bounds), "at_most": float(bounds)}
+    problem = f"score is {format_value(bounds)}: give {{at_least: 0.8}}, {{at_most: 0.2}} or both"
+    if not isinstance(bounds, Mapping):
+        raise entry.error(problem, "score")
+    read: dict[str, float] = {}
+    for name, bound in cast("Mapping[Any, object]", bounds).items():
+        if name not in _BOUND_NAMES or not _is_finite_number(bound):
+            raise entry.error(problem, "score")
+        read[name] = float(bound)
+    if read.get("at_least", -MAX_MAGNITUDE) > read.get("at_most", MAX_MAGNITUDE):
+        raise entry.error(f"score is {format_value(read)}: no score is in between", "score")
+    return read
 
 
 def _check_golden_field(entry: CriterionEntry, key: str, value: Any) -> None:
@@ -618,7 +656,7 @@ def _check_golden_field(entry: CriterionEntry, key: str, value: Any) -> None:
     elif key in ("prompt", "completion"):
         if not isinstance(value, str) and not _is_chat(value):
             raise entry.error(f"{key} is {format_value(value)}: give a text, or messages", key)
-    elif key in ("info", "expect") and not isinstance(value, Mapping):
+    elif key in ("info", "expect", "columns") and not isinstance(value, Mapping):
         raise entry.error(f"{key} is {format_value(value)}: give a mapping", key)
 
 

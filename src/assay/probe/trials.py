@@ -405,7 +405,7 @@ def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> list[Bait]:
         value = criterion.values.get(str(example.expect.get(criterion.name)))
         return value is not None and not criterion.passes(value)
 
-    return [_bait(example.name, "golden", example.fields) for example in filter(fails, golden)][
+    return [_bait(example.name, "golden", example.row) for example in filter(fails, golden)][
         :_TRIED
     ]
 

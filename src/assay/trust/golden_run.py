@@ -1,16 +1,20 @@
 """Score a rubric's golden examples, and compare the answers with the expected ones."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders.grader import Grader
-from assay.loading.rubric_reader import Expected
+from assay.loading.rubric_reader import Expected, Golden
 from assay.models import budget
-from assay.report import CriterionReport
+from assay.report import CriterionReport, EvaluationReport
 from assay.rubric import Rubric, rubrics_inside
 from assay.runs.spending import NOTHING, Spending
+
+_ROUNDING: Final = 1e-9  # by which two numbers may differ
+SCORE: Final = "score"  # what a result about the score of an example is called
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,19 @@ class GoldenResult:
     got: Expected | None  # the verdict, or the number if one is expected; None without an answer
     reason: str = ""
     error: str | None = None  # why there is no answer
+    # What the score of the example has to be, if this is about its score: see `Golden.score`.
+    bounds: Mapping[str, float] | None = None
 
     @property
     def right(self) -> bool | None:
         """Whether the answer is the expected one; None without an answer."""
         if self.error is not None or self.got is None:
             return None
+        if self.bounds is not None:
+            return _is_within(float(self.got), self.bounds)
         if isinstance(self.expected, str) or isinstance(self.got, str):
             return self.expected == self.got
-        return abs(self.expected - self.got) <= 1e-9  # numbers may differ by rounding
+        return abs(self.expected - self.got) <= _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenRepo
 
 async def _score_examples(prefix: str, rubric: Rubric, judge: Grader | None) -> list[GoldenResult]:
     """Score the golden examples of one rubric. `prefix` names the rubric inside the whole."""
-    rollouts = [example.fields for example in rubric.golden]
+    rollouts = [example.row for example in rubric.golden]
     reports = await rubric.score(rollouts, autograder=judge)
     criteria = {criterion.name: criterion for criterion in rubric.criteria}
     results: list[GoldenResult] = []
@@ -114,7 +122,38 @@ async def _score_examples(prefix: str, rubric: Rubric, judge: Grader | None) -> 
                 error=_find_error(line),
             )
             results.append(result)
+        if example.score:
+            results.append(_compare_score(prefix, example, report))
     return results
+
+
+def _compare_score(prefix: str, example: Golden, report: EvaluationReport) -> GoldenResult:
+    """Return the result about the score of an example."""
+    error = None
+    if report.score is None:
+        error = "; ".join(report.why_unscored.values()) or "nothing can be gained"
+    return GoldenResult(
+        example=f"{prefix}{example.name}",
+        criterion=f"{prefix}{SCORE}",
+        expected=_describe_bounds(example.score),
+        got=report.score,
+        error=error,
+        bounds=example.score,
+    )
+
+
+def _describe_bounds(bounds: Mapping[str, float]) -> str:
+    """Return bounds in words, such as "at least 0.8"."""
+    if bounds.get("at_least") == bounds.get("at_most"):
+        return f"{bounds['at_least']:g}"
+    return " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in bounds.items())
+
+
+def _is_within(score: float, bounds: Mapping[str, float]) -> bool:
+    """Return True if a score is within the bounds, which may be missing."""
+    at_least = bounds.get("at_least", score)
+    at_most = bounds.get("at_most", score)
+    return at_least - _ROUNDING <= score <= at_most + _ROUNDING
 
 
 def _find_error(line: CriterionReport | None) -> str | None:
