@@ -508,7 +508,8 @@ class Bare(PerCriterionGrader):
         asker = cast("ModelGrader[Any]", grader)
         model = None if asker.generate_fn is not None else asker.model
         words = system_prompt("probe_bare", "assay.probe")
-        super().__init__(asker.generate_fn, model=model, system_prompt=words, degenerate="ask")
+        generate_fn: Any = asker.generate_fn
+        super().__init__(generate_fn, model=model, system_prompt=words, degenerate="ask")
 
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
