@@ -1,6 +1,7 @@
 """A run records what was run and what was sent, and `assay show` prints it."""
 
 import json
+import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,12 @@ def test_the_exact_requests_are_shown(evaluate: Any, capsys: Any) -> None:
     row = Run.open("run").row("fr")
     requests = {call["role"]: call["request"] for call in row.judge_log}
     assert requests == {"model": model.asked[0].body, "judge": judge.asked[0].body}
+    with sqlite3.connect("run/run.assay") as connection:
+        saved = connection.execute("SELECT role, input_tokens, output_tokens FROM calls").fetchall()
+    assert saved == [
+        ("model", model.prompt_tokens, model.completion_tokens),
+        ("judge", judge.prompt_tokens, judge.completion_tokens),
+    ]
     printed = show(capsys, "--row", "fr", "--requests")
     assert f"request to the model under test, {model.model}" in printed
     assert json.dumps(model.asked[0].body, indent=2) in printed

@@ -355,6 +355,11 @@ class LoggedCall(NamedTuple):
     role: Literal["judge", "model"] = "judge"
     # The body that was sent last; None if the reply came from a cache or from a function.
     request: Mapping[str, Any] | None = None
+    # What the call took, in tokens and dollars; None for a call that failed, and for a cost that is
+    # not known.
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
 
 
 _current_log: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
@@ -400,18 +405,16 @@ async def ask_and_log(
     new_messages = request.messages[logged_messages:]
     messages = tuple(_describe_message(message) for message in new_messages)
 
-    def log_call(reply: str, source: Source | Literal["error"]) -> None:
-        """Add this call to the log, with the text of its reply or its error."""
-        log.append(
-            LoggedCall(
-                judge=redact(model.id),
-                question=request.question,
-                messages=messages,
-                reply=reply,
-                source=source,
-                role=role,
-                request=_shorten_media(bodies[-1]) if bodies else None,
-            )
+    def make_record(reply: str, source: Source | Literal["error"]) -> LoggedCall:
+        """Return the record of this call, with the text of its reply or its error."""
+        return LoggedCall(
+            judge=redact(model.id),
+            question=request.question,
+            messages=messages,
+            reply=reply,
+            source=source,
+            role=role,
+            request=_shorten_media(bodies[-1]) if bodies else None,
         )
 
     bodies: list[Mapping[str, Any]] = []
@@ -419,11 +422,18 @@ async def ask_and_log(
         with set_variable(_sent_bodies, bodies):
             reply = _check_types(await model(request), model)
     except Exception as error:
-        log_call(describe_error(error), "error")
+        log.append(make_record(describe_error(error), "error"))
         raise
     lines = [reply.text] if reply.text else []
     lines += [f"{call.name}({call.arguments})" for call in reply.tool_calls]
-    log_call("\n".join(lines), reply.source)
+    record = make_record("\n".join(lines), reply.source)
+    log.append(
+        record._replace(
+            input_tokens=reply.usage.prompt,
+            output_tokens=reply.usage.completion,
+            cost=reply.cost,
+        )
+    )
     return reply
 
 

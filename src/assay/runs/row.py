@@ -502,9 +502,9 @@ def _save_call(position: int, call: Mapping[str, Any]) -> SavedCall:
         model=None if model is None else encodable(str(model)),
         request=as_utf_8(request).decode(),
         reply=None if reply is None else encodable(str(reply)),
-        input_tokens=None,
-        output_tokens=None,
-        cost=None,
+        input_tokens=call.get("input_tokens"),
+        output_tokens=call.get("output_tokens"),
+        cost=call.get("cost"),
         data=as_ascii(to_jsonable(call)),
     )
 
