@@ -95,6 +95,7 @@ _ENDS_OF_FACTORS: Final = _SIGNS.union(
 _SIGNS_BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 
 # Functions.
+_FUNCTION_LETTERS: Final = frozenset("fgh")  # which name functions, where brackets follow
 _INVERTIBLE: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"})
 _LONG_FUNCTIONS_FIRST: Final = sorted(
     (name for name in FUNCTIONS if len(name) > 2 and name.islower()), key=len, reverse=True
@@ -658,6 +659,9 @@ class Grammar(TokenReader):
                 name += f"_{self._read_label()}"
             else:
                 name += "'"
+        if self._is_at_inverse(letter.name):
+            self.expect("^", "{", "-", "1", "}")
+            name += "^{-1}"
         if isinstance(letter, tree.Symbol) and self._is_at_function_argument(letter.name):
             self.advance()
             arguments = list_items(self.read_answer())
@@ -665,12 +669,17 @@ class Grammar(TokenReader):
             return tree.Apply(f"{name}()", arguments)
         return letter if name == letter.name else tree.Symbol(name)
 
+    def _is_at_inverse(self, letter: str) -> bool:
+        r"""Return True before the rest of `f^{-1}(x)`, the inverse of a function."""
+        following = [self.peek(distance).value for distance in range(6)]
+        return letter in _FUNCTION_LETTERS and following == ["^", "{", "-", "1", "}", "("]
+
     def _is_at_function_argument(self, letter: str) -> bool:
         """Return True before the argument of `f(x)` or `y(0)`. `x(y + 1)` is a product."""
         if self.token.value != "(" or self.token.has_space_before:
             return False
         is_at_number = self.peek(1).kind == "number" and self.peek(2).value == ")"
-        return letter in ("f", "g", "h") or is_at_number
+        return letter in _FUNCTION_LETTERS or is_at_number
 
     def _read_label(self) -> str:
         """Read a name: a group in braces, or one character."""

@@ -18,7 +18,7 @@ def unwrap(text: str) -> str:
     text = _SPACES_IN_A_ROW.sub(" ", text)
     text = _mark_currency(_write_signs_as_latex(text))
     text = _THOUSANDS_SEPARATOR.sub("", text).strip()
-    text = _BOLD_WORDS.sub(r"\1", text)
+    text = _BOLD_WORDS.sub(r"\1\2", text)
     for _ in range(_MAX_LAYERS):
         inside = _remove_layer(text)
         if inside == text:
@@ -121,8 +121,11 @@ _WRAPPINGS: Final = (
 _WRAPPING_COMMAND: Final = re.compile(
     r"\\(?:boxed|fbox|mathbf|displaystyle|bm|boldsymbol|underline)(?![a-zA-Z])\s*"
 )
-# `**Answer:** 7`, but not `2**x**3`.
-_BOLD_WORDS: Final = re.compile(r"(?<!\S)\*\*([a-zA-Z][a-zA-Z ]{2,40}:?)\*\*(?=[\s:])")
+# `**Answer:** 7` and `The answer is **7**`, but not `2**x**3`.
+_BOLD_WORDS: Final = re.compile(
+    r"(?<!\S)\*\*([a-zA-Z][a-zA-Z ]{2,40}:?)\*\*(?=[\s:])"
+    r"|(?<=[a-zA-Z:] )\*\*([^*\n]{1,60})\*\*(?=\.?\s*\Z)"
+)
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _DIGIT: Final = re.compile(r"\d")
 

@@ -428,8 +428,11 @@ def is_mathematics(word: str) -> bool:
 
 _LEAD_WORDS: Final = "|".join(map(re.escape, sorted(LEADS, key=len, reverse=True)))
 _THEREFORE: Final = r"\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])"
+_MEASURE_WORDS: Final = "|".join(sorted(MEASURES, key=len, reverse=True))
 _LEADING: Final = re.compile(
-    rf"(?:(?:equals? to|{_LEAD_WORDS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE
+    rf"(?:(?:equals? to|{_LEAD_WORDS})\b\s*:?\s*|(?:{_MEASURE_WORDS}) (?:is|equals|=)\s*"
+    rf"|{_THEREFORE}\s*|[~≈:=]\s*)+",
+    re.IGNORECASE,
 )
 # `the point (1,2)` and `x equals 7`.
 _INTRODUCTION: Final = re.compile(
@@ -492,6 +495,7 @@ _DOMAIN: Final = re.compile(
     r"(?:[,;]| ?\\text ?\{ ?where ?\})? ?(?P<bracket>\()? ?(?P<name>[a-z]) ?\\in ?"
     r"(?:\\(?:mathbb|mathbf|mathrm|bf|bb) ?)?(?P<brace>\{)?(?P<set>[ZN])(?(brace)\}) ?(?(bracket)\))$"
 )
+_UNITS_SQUARED: Final = re.compile(r"(?<=[\d)} ])units?\s?(?:\^\s?\{?[23]\}?|squared|cubed)$")
 _MEASURE_OF_ANGLE: Final = re.compile(r"\bm ?(?=\\angle)")
 _QUANTIFIER_SIGN: Final = {r"\forall": r"\text{for all }", r"\exists": r"\text{there exists }"}
 _NUMERAL_IN_BRACKETS: Final = re.compile(
@@ -517,6 +521,7 @@ def _mend(text: str) -> str:
         text = text.replace(sign, words)
     text = _STRAY_POINT.sub("", text)
     text = _ORDINAL_ENDING.sub("", text)
+    text = _UNITS_SQUARED.sub("units", text)
     text = _mend_domain(text)
     text = _MEASURE_OF_ANGLE.sub("", text)
     if _ENUMERATION.match(text):

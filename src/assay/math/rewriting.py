@@ -55,7 +55,7 @@ def _unify_case(gold: Node, answer: Node) -> tuple[Node, Node]:
     """
     gold_names = find_symbols(gold)
     answer_names = find_symbols(answer)
-    if gold_names == answer_names:
+    if gold_names == answer_names or not gold_names or not answer_names:
         return gold, answer
     for names in (gold_names, answer_names):
         if any({letter, letter.upper()} <= names for letter in "xyz"):
