@@ -110,3 +110,20 @@ def test_a_rubric_shows_who_answers():
     page = rubric._repr_html_()
     assert "<td>a model</td><td>Is polite</td>" in page
     assert "<td>length</td><td>+1</td><td>code</td>" in page
+
+
+def test_a_fault_happened_or_was_avoided():
+    """People read these words, in the colours of bad and good; the report keeps MET and UNMET."""
+    rubric = Rubric.from_dict(
+        [
+            {"check": {"contains": "thanks"}, "name": "thanks"},
+            {"check": {"contains": "idiot"}, "name": "insults", "weight": -1},
+        ]
+    )
+    rude = rubric.grade_sync("idiot")
+    assert str(rude).splitlines()[1].split()[:2] == ["UNMET", "+1"]
+    assert str(rude).splitlines()[2].split()[:2] == ["happened", "-1"]
+    assert '<td class="bad">happened</td>' in rude._repr_html_()
+    polite = rubric.grade_sync("thanks")
+    assert '<td class="good">avoided</td>' in polite._repr_html_()
+    assert [line.verdict for line in polite.report] == ["MET", "UNMET"]

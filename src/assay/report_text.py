@@ -80,10 +80,11 @@ def _format_lines(
     with_names: bool,
 ) -> Iterator[str]:
     """Yield each criterion with its answer, its citations and the lines below it."""
-    for line in lines:
+    answers = [describe_verdict(line.short_answer or "–", line.weight) for line in lines]
+    width = 8 if any(answer in ("happened", "avoided") for answer in answers) else 6
+    for line, answer in zip(lines, answers, strict=True):
         colour = _choose_colour(line) if coloured else ""
-        answer = describe_verdict(line.short_answer or "–", line.weight)
-        answer = colour_text(f"{answer:<6} ", colour)
+        answer = colour_text(f"{answer:<{width}} ", colour)
         question = format_line(line.requirement or line.name)
         if with_names and line.requirement is not None:
             question = f"{format_line(line.name)}  {question}"
@@ -107,9 +108,10 @@ def _choose_colour(line: CriterionReport) -> str:
         return "red"
     if line.verdict is None:
         return ""
-    if line.weight < 0 and not line.passed:
-        return "red"
-    return "green" if line.passed else "yellow"
+    if line.passed:
+        return "green"
+    # A fault that happened costs points, while an unmet criterion only gains none.
+    return "red" if line.weight < 0 else "yellow"
 
 
 def _format_citation(citation: Citation) -> str:

@@ -50,7 +50,7 @@ def test_a_newcomer_gets_from_an_empty_folder_to_a_gate_and_a_notebook(
 ) -> None:
     server = serve(answer)
     monkeypatch.chdir(tmp_path)
-    follow_tutorial(Session(capsys, server.model))
+    follow_tutorial(Session(capsys, server.model, server.model))
     assert {"run", "run2", "rubric2.yaml", "labels.csv"} <= {path.name for path in Path().iterdir()}
 
     # The criterion was reworded between the two runs, so their scores are not compared.

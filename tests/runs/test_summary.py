@@ -275,3 +275,10 @@ async def test_pass_rates_are_counted_for_each_task():
     assert (words[1].any, words[2].any, words[2].all) == (0.25, 0.5, 0.0)
     assert "2, task sums" in str(summary)
     assert Summary.from_dict(summary.to_dict()).tasks["words"].passes == words
+
+
+async def test_the_table_says_how_often_a_fault_happened():
+    summary = summarize(await rows_of([1, 0, 0], weight=-1))
+    assert "1 happened" in str(summary)
+    assert "2 avoided" in str(summary)
+    assert (summary.criteria["v"].met, summary.criteria["v"].unmet) == (1, 2)

@@ -105,6 +105,16 @@ def test_a_scale_is_shown_level_by_level(look, addresses):
     expect(page.locator(".total")).to_have_text("7 of 20 rows")
 
 
+def test_a_fault_happened_or_was_avoided(look, addresses):
+    """In words, with a legend; filters keep the verdicts of the run."""
+    page = look(addresses["scale"])
+    fault = page.get_by_role("group", name="invents")
+    expect(fault.locator(".share-words > *")).to_have_text(["happened 50 %", "avoided 50 %"])
+    expect(page.locator("main")).to_contain_text("happened is bad, avoided is good")
+    fault.get_by_role("link", name="avoided 50 %").click()
+    expect(page.locator(".total")).to_have_text("10 of 20 rows")
+
+
 def test_no_heading_is_clipped(look, addresses):
     """A long name stands on up to three lines, and all of it can be read."""
     page = look(addresses["scale"])

@@ -24,7 +24,7 @@ from assay.runs.stats import (
     PassRates,
     PassRule,
 )
-from assay.wording import format_count
+from assay.wording import describe_verdict, format_count
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Summary:
             rows.append((name, found.mean, bounds, found.count))
         yield Section(("", "mean", "95 %", "rollouts"), rows)
         if self.criteria:
-            yield _criteria(self)
+            yield _make_criteria_section(self)
         if max(self.passes, default=1) > 1 or self.threshold != DEFAULT_PASS_RULE.threshold:
             yield _make_pass_section(self)
 
@@ -204,23 +204,34 @@ def _make_pass_section(summary: Summary) -> Section:
     return Section((f"k, {rule}", "pass@k", "pass^k", "examples"), rows)
 
 
-def _criteria(summary: Summary) -> Section:
+def _make_criteria_section(summary: Summary) -> Section:
+    """Return a table of the criteria; columns that are empty throughout are left out."""
     columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
     rows: list[tuple[Any, ...]] = []
-    for name, found in summary.criteria.items():
-        weight = "varies" if found.weight is None else f"{found.weight:+g}"
-        # Of a scale, what counts as met is somewhere in the middle of it.
-        met = (None, None) if found.is_scale else (found.met, found.unmet)
-        counts = (
-            [f"{verdict} {count:,}" for verdict, count in found.verdicts.items()]
-            if found.is_scale
-            else []
-        )
-        errors = found.errors
+    for name, criterion in summary.criteria.items():
+        met: object = criterion.met
+        unmet: object = criterion.unmet
+        verdicts = ""
+        if criterion.is_scale:
+            # What counts as met is somewhere in the middle of a scale.
+            met = unmet = None
+            counts = [f"{verdict} {count:,}" for verdict, count in criterion.verdicts.items()]
+            verdicts = ", ".join(counts)
+        elif criterion.weight is not None and criterion.weight < 0:
+            met = f"{criterion.met:,} {describe_verdict('MET', criterion.weight)}"
+            unmet = f"{criterion.unmet:,} {describe_verdict('UNMET', criterion.weight)}"
         rows.append(
-            (name, weight, found.value.mean, *met, found.not_applicable, errors, ", ".join(counts))
+            (
+                name,
+                "varies" if criterion.weight is None else f"{criterion.weight:+g}",
+                criterion.value.mean,
+                met,
+                unmet,
+                criterion.not_applicable,
+                criterion.errors,
+                verdicts,
+            )
         )
-    # A column in which nothing ever happened tells nothing.
     kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
     return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
 

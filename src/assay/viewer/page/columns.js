@@ -50,14 +50,14 @@
 
   /** All verdicts of a row side by side, for criteria that rows bring. */
   function verdictsCell(row, criteria) {
-    return element("span.dots", {}, Object.entries(row.verdicts).map(([name, said]) => assay.verdicts.dot(said, criteria.get(name), `${name}: ${said}`)));
+    return element("span.dots", {}, Object.entries(row.verdicts).map(([name, said]) => assay.verdicts.dot(said, criteria.get(name), `${name}: ${assay.verdicts.wordOf(said, criteria.get(name))}`)));
   }
 
   /** Every column of a run: a criterion has one too. */
   function columnsOf(criteria) {
     const judged = criteria.map((one) => ({
       key: `criterion ${one.name}`, sort: one.name, title: one.name, width: widthFor(one.name), sorts: true, criterion: true,
-      cell: (row) => (row.verdicts[one.name] == null ? "" : assay.verdicts.dot(row.verdicts[one.name], one, `${one.name}: ${row.verdicts[one.name]}`)),
+      cell: (row) => (row.verdicts[one.name] == null ? "" : assay.verdicts.dot(row.verdicts[one.name], one, `${one.name}: ${assay.verdicts.wordOf(row.verdicts[one.name], one)}`)),
     }));
     const known = new Map(criteria.map((one) => [one.name, one]));
     const own = criteria.some((one) => one.own)

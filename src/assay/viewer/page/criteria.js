@@ -7,7 +7,8 @@
 
   /** All criteria of a run, one a line. */
   function criteriaSection({ criteria }, run) {
-    const note = "mean with 95 % interval, and shares of verdicts";
+    const legend = criteria.some((one) => one.weight < 0) ? "; a criterion with a negative weight describes a fault: happened is bad, avoided is good" : "";
+    const note = `mean with 95 % interval, and shares of verdicts${legend}`;
     const lines = (some) => element("div.criteria", {}, some.map((one) => criterionLine(one, run)));
     if (criteria.length <= MANY) return section("Criteria", { note }, lines(criteria));
     // Rows may bring thousands; the rest is drawn when it is asked for.
@@ -56,8 +57,8 @@
     const [worst, best] = one.choices?.length === 2 ? one.choices : one.verdicts.length ? ["UNMET", "MET"] : [null, null];
     const negative = one.weight < 0;
     return [
-      { word: "met", kind: negative ? "bad" : "good", count: one.met, href: best && said(best) },
-      { word: "unmet", kind: negative ? "good" : "bad", count: one.unmet, href: worst && said(worst) },
+      { word: negative ? "happened" : "met", kind: negative ? "bad" : "good", count: one.met, href: best && said(best) },
+      { word: negative ? "avoided" : "unmet", kind: negative ? "good" : "bad", count: one.unmet, href: worst && said(worst) },
     ];
   }
 

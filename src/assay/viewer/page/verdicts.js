@@ -11,6 +11,12 @@
     return TWO.includes(verdict) ? JUDGED[kindOf(verdict, about)] : SIGNS[verdict];
   }
 
+  /** The word by which people read a verdict: a negative criterion names a fault, which happened or was avoided. */
+  function wordOf(verdict, about) {
+    if ((about?.weight ?? 1) >= 0) return verdict;
+    return { MET: "happened", UNMET: "avoided" }[verdict] ?? verdict;
+  }
+
   /** How good a verdict is: `good`, `bad`, `middle`, `none` when it does not count, or `error`.
 
       `about` knows the weight, and the choices from worst to best; under a negative weight the best is bad. */
@@ -36,16 +42,16 @@
     const word = verdict === "" || verdict == null ? "no verdict" : String(verdict);
     const sign = signOf(word, about);
     return element(`span.verdict.${kindOf(verdict, about)}`, given,
-      sign ? element("span.sign", { "aria-hidden": "true" }, sign) : null, assay.dom.foreign(word));
+      sign ? element("span.sign", { "aria-hidden": "true" }, sign) : null, assay.dom.foreign(wordOf(word, about)));
   }
 
   /** The same where there is little room: the sign alone, with the word for those who cannot see it. */
   function dot(verdict, about, title) {
     const sign = signOf(verdict, about);
-    const word = element("span", { class: sign ? "unseen" : null }, assay.dom.foreign(verdict));
-    return element(`span.dot.${kindOf(verdict, about)}`, { title: title || verdict },
+    const word = element("span", { class: sign ? "unseen" : null }, assay.dom.foreign(wordOf(verdict, about)));
+    return element(`span.dot.${kindOf(verdict, about)}`, { title: title || wordOf(verdict, about) },
       sign ? element("span", { "aria-hidden": "true" }, sign) : null, word);
   }
 
-  assay.verdicts = { kindOf, chip, dot };
+  assay.verdicts = { kindOf, wordOf, chip, dot };
 })((globalThis.Assay ??= {}));
