@@ -27,6 +27,7 @@ READY = (
     "models",
     "cache",
     "completion",
+    "help",
 )
 """Commands whose examples need no more than the files below; those of others have tests of their own."""
 

@@ -88,9 +88,35 @@ class TestHelp:
         assert main(["score", "--help"]) == 0
         sections = re.findall(r"^(\w.*):\n((?:  .*\n)+)", capsys.readouterr().out, re.MULTILINE)
         options = dict(sections)
-        assert "--workers" in options["Options"]
+        assert "--workers" in options["Workers"]
         assert "--budget" in options["Judge"]
         assert "--resume" in options["Run"]
+
+    @pytest.mark.parametrize(
+        ("command", "first_options"),
+        [
+            ("score", ["-r", "--judge", "-o", "--limit", "--dry-run"]),
+            ("eval", ["-m", "-r", "--judge", "-o", "--limit"]),
+        ],
+    )
+    def test_what_everybody_needs_is_listed_first(
+        self, command: str, first_options: list[str], capsys: Any
+    ) -> None:
+        assert main(["help", command]) == 0
+        _, _, rest = capsys.readouterr().out.partition("Main options:\n")
+        main_options = rest.partition("\n\n")[0]
+        found = re.findall(r"^  (?:-m, --model, )?(-[\w-]+)", main_options, re.MULTILINE)
+        assert found == first_options
+
+    def test_help_is_also_a_command(self, capsys: Any) -> None:
+        """Of any command, by its words."""
+        for names in ([], ["score"], ["rubric", "show"]):
+            assert main(["help", *names]) == 0
+            shown = capsys.readouterr().out
+            assert main([*names, "--help"]) == 0
+            assert shown == capsys.readouterr().out
+        assert main(["help", "rubric", "shwo"]) == 2
+        assert "there is no command 'rubric shwo'" in capsys.readouterr().err
 
     def test_help_is_also_h(self, capsys: Any) -> None:
         """On every level."""
@@ -136,7 +162,7 @@ class TestBadUsage:
         """Its help, with exit code 2."""
         assert main(arguments) == 2
         said = capsys.readouterr()
-        assert "Commands:" in said.out + said.err
+        assert "Start here:" in said.out + said.err
 
     def test_an_environment_variable_with_a_wrong_value_is_named(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, cast
 
@@ -44,14 +45,23 @@ class Command(click.Command):
     """A command whose help ends with an example.
 
     A command with an option that can stand in the config file also has the option `--config`. Help
-    lists options in sections; see `SectionOption`.
+    lists options in sections, see `SectionOption`, after those that everybody needs.
     """
 
     context_class = ConfigContext
 
-    def __init__(self, name: str | None, *, example: str, **settings: Any) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        example: str,
+        main_options: Sequence[str] = (),
+        **settings: Any,
+    ) -> None:
+        """`main_options` are the names of the parameters that help lists first."""
         super().__init__(name, **settings)
         self.example = example
+        self.main_options = main_options
         if any(param.name in SETTINGS for param in self.params):
             self.params.append(_make_config_option())
 
@@ -79,15 +89,25 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
+        main_options: dict[str, tuple[str, str]] = {}
         for param in self.get_params(ctx):
             names_and_help = param.get_help_record(ctx)
             if not isinstance(param, click.Option) or names_and_help is None:
                 continue
+            if param.name in self.main_options:
+                main_options[param.name] = names_and_help
+                continue
             section = param.section if isinstance(param, SectionOption) else "Options"
             sections.setdefault(section, []).append(names_and_help)
+        if main_options:
+            with formatter.section("Main options"):
+                formatter.write_dl([main_options[name] for name in self.main_options])
+        other_options = sections.pop("Options", [])
         for section, options in sections.items():
             with formatter.section(section):
                 formatter.write_dl(options)
+        with formatter.section("Other options" if main_options or sections else "Options"):
+            formatter.write_dl(other_options)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

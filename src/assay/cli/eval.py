@@ -73,6 +73,7 @@ _sampling_option = section_option("Sampling")
     example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4\n"
     "assay eval questions.jsonl -m small -m big --prompt a.yaml --prompt b.yaml -r rubric.yaml "
     "-o runs",
+    main_options=("model", "rubric", "judge", "output", "limit"),
 )
 @click.argument("data", metavar="DATASET|ENV", type=click.Path())
 @rubric_option(

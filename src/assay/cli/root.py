@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from gettext import gettext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
@@ -27,29 +26,45 @@ from assay.cli.base_command import (
 from assay.errors import AssayError, CacheError, Refused
 from assay.redaction import redact
 
-# Every command, in the order of the help, with its purpose. Each is `command` in the module of its
+# Every command with its purpose, by the sections of the help. Each is `command` in the module of its
 # name. The purposes are here so that `assay --help` loads none of the modules.
+SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "Start here": {
+        "init": "write a rubric and rollouts to start with",
+        "help": "show the help of a command",
+    },
+    "Score": {
+        "score": "score saved rollouts, or score a saved run again",
+        "eval": "ask a model the questions of a data set, and score its answers",
+        "grade": "grade texts with a rubric",
+        "math": "check whether two mathematical answers are equal",
+    },
+    "Look": {
+        "show": "show the summary and the rollouts of a saved run",
+        "list": "list the runs in a folder, with their scores",
+        "view": "open the page of runs in a browser",
+        "report": "write the page of runs into one file",
+        "compare": "test whether one run is better than another",
+    },
+    "Trust": {
+        "lint": "find and fix what judges will misread in a rubric",
+        "agree": "measure how far the judge of a run agrees with people",
+        "correct": "estimate the scores of a run without the bias of its judge",
+        "probe": "attack the judge of a rubric, and count the attacks that succeed",
+        "suggest": "draft criteria from references, or from preference pairs",
+    },
+    "Serve": {
+        "serve": "serve a rubric over HTTP, as a reward for trainers",
+    },
+    "Files": {
+        "rubric": "show, check, test and convert a rubric",
+        "models": "list and download the models that run on this machine",
+        "cache": "inspect, prune, export and import cached verdicts",
+        "completion": "print the completion script of a shell",
+    },
+}
 COMMANDS: Final = {
-    "init": "write a rubric and rollouts to start with",
-    "grade": "grade texts with a rubric",
-    "score": "score saved rollouts, or score a saved run again",
-    "eval": "ask a model the questions of a data set, and score its answers",
-    "show": "show the summary and the rollouts of a saved run",
-    "list": "list the runs in a folder, with their scores",
-    "view": "open the page of runs in a browser",
-    "report": "write the page of runs into one file",
-    "serve": "serve a rubric over HTTP, as a reward for trainers",
-    "agree": "measure how far the judge of a run agrees with people",
-    "correct": "estimate the scores of a run without the bias of its judge",
-    "compare": "test whether one run is better than another",
-    "math": "check whether two mathematical answers are equal",
-    "lint": "find and fix what judges will misread in a rubric",
-    "probe": "attack the judge of a rubric, and count the attacks that succeed",
-    "suggest": "draft criteria from references, or from preference pairs",
-    "rubric": "show, check, test and convert a rubric",
-    "models": "list and download the models that run on this machine",
-    "cache": "inspect, prune, export and import cached verdicts",
-    "completion": "print the completion script of a shell",
+    name: purpose for section in SECTIONS.values() for name, purpose in section.items()
 }
 
 # A shell sets this variable when it asks what could come next.
@@ -70,15 +85,20 @@ class LazyGroup(Group):
         return import_module(f"assay.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section(gettext("Commands")):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                # All sections have columns of the same width.
+                formatter.write_dl([(name.ljust(width), text) for name, text in section.items()])
 
 
 @click.group(
     "assay",
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    example=r"assay math '\frac12' 0.5",
+    example="assay score rollouts.jsonl -r rubric.yaml -o runs/first\n"
+    "assay show runs/first --worst 3\n"
+    "assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o runs/second",
 )
 @click.version_option(__version__, "--version", message="assay %(version)s")
 def root() -> None:

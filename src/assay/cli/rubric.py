@@ -33,7 +33,6 @@ from assay.cli.options import (
     view_options,
 )
 from assay.cli.runner import run_command
-from assay.criterion import BINARY_CHOICES
 from assay.display import (
     Section,
     colour_text,
@@ -251,6 +250,8 @@ def _format_criteria(
 
 def _list_details(criterion: AnyCriterion, conditions: Mapping[str, Any]) -> list[str]:
     """Return what sets a criterion apart: its condition, its verdicts, and whether it is a veto."""
+    from assay.criterion import BINARY_CHOICES  # slow to load
+
     details: list[str] = []
     if criterion.required:
         cap = f"caps the score at {criterion.cap:g}" if criterion.cap else "decides alone"
