@@ -86,6 +86,30 @@ async def test_the_figure_shows_scores_and_criteria(run):
     assert [label.get_text() for label in criteria.get_yticklabels()] == ["short", "paris"]
 
 
+async def test_the_figure_marks_criteria_that_describe_faults(tmp_path):
+    """In a colour of their own, which a legend explains."""
+    rubric = Rubric.from_dict(
+        [
+            {"check": {"contains": "thanks"}, "name": "thanks"},
+            {"check": {"contains": "idiot"}, "name": "insults", "weight": -1},
+        ]
+    )
+    rows = [{"id": n, "completion": text} for n, text in enumerate(["thanks", "idiot"])]
+    await score_rows(rubric, rows, folder=tmp_path / "run")
+    figure = Run.open(tmp_path / "run").plot()
+    fault, thanks = figure.axes[1].patches
+    assert fault.get_facecolor() != thanks.get_facecolor()
+    [legend] = figure.legends
+    colours = [handle.get_facecolor() for handle in legend.legend_handles]
+    assert colours == [thanks.get_facecolor(), fault.get_facecolor()]
+    entries = [text.get_text() for text in legend.get_texts()]
+    assert entries == ["met: more is better", "happened (negative weight): less is better"]
+
+
+async def test_the_figure_has_no_legend_without_faults(run):
+    assert run.plot().legends == []
+
+
 async def test_the_figure_shows_how_far_people_agree(run):
     """With labels there is a third axis, a bar a labelled criterion."""
     labels = [Label("a", "short", "MET", rater="r"), Label("b", "short", "UNMET", rater="r")]

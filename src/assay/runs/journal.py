@@ -1,16 +1,16 @@
-"""Journal writes a run; Run reads it, also while it is being written, and makes frames and figures of it."""
+"""Journal writes a run; Run reads it, also while it is being written, and makes frames of it."""
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from assay.errors import import_extra
 from assay.models.budgets import Ledger
 from assay.runs.export import Record, make_frame, make_record
+from assay.runs.figure import draw_figure
 from assay.runs.jsonable import encodable, holdable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm
@@ -277,7 +277,7 @@ class Run:
 
         `agreement` is what `assay.trust.agree(run, labels)` gave. Without it, the judges of a panel are compared.
         """
-        return figure(self.rows(), self.summary(), agreement)
+        return draw_figure(self.rows(), self.summary(), agreement)
 
     def __len__(self) -> int:
         return int(self.file.select_value("SELECT count(*) FROM rollouts"))
@@ -329,58 +329,3 @@ class Run:
         """Return what the dearest rollout that was scored has cost, in dollars; None if none had a cost."""
         dearest = self.file.select_value("SELECT max(cost) FROM rollouts WHERE reward NOT NULL")
         return dearest or None
-
-
-def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:
-    """A figure of matplotlib: how scores are spread, how each criterion came out, and how far judges agree.
-
-    `agreement` is what `assay.trust.agree` gave for the run; without it, the agreement between the judges of a
-    panel is shown where several were asked.
-    """
-    pyplot = import_extra("matplotlib.pyplot", "a figure of a run")
-    scores: list[float] = []
-    apart: dict[str, list[float]] = {}
-    for row in rows:
-        if row.score is not None:
-            scores.append(row.score)
-        for name, distance in row.report.disagreements.items():
-            apart.setdefault(name, []).append(distance)
-    if not scores and not summary.criteria:
-        raise RunRefused("the run has no rows, so there is nothing to draw: score something first")
-    agreed: dict[str, tuple[float | None, ...]] = {
-        n: (1 - sum(d) / len(d),) for n, d in apart.items()
-    }
-    if agreement is not None:
-        kappas = {each.name: each.judge.kappa for each in agreement.criteria}
-        agreed = {name: (kappa.value, kappa.low, kappa.high) for name, kappa in kappas.items()}
-    bars = {name: (c.value.mean, c.value.low, c.value.high) for name, c in summary.criteria.items()}
-    height = max(2.6, 0.9 + 0.32 * max(len(bars), len(agreed)))
-    made = pyplot.figure(figsize=(13 if agreed else 9, height), layout="constrained")
-    pyplot.close(
-        made
-    )  # or a notebook would show it twice: as the result, and as the figure under way
-    axes = made.subplots(1, 3 if agreed else 2)
-    axes[0].hist(
-        scores, bins=20, range=(min(0.0, *scores, 0.0), max(1.0, *scores, 1.0)), color="#4c78a8"
-    )
-    unscored = f", {summary.unscored:,} unscored" if summary.unscored else ""
-    axes[0].set(title=f"{len(scores):,} scored{unscored}", xlabel="score", ylabel="rollouts")
-    _bars(axes[1], bars, "Criteria", "mean value with its 95 % interval")
-    if agreed:
-        measure = "1 − disagreement of judges" if agreement is None else "kappa with people"
-        _bars(axes[2], agreed, "Agreement", measure)
-    return made
-
-
-def _bars(
-    axes: Any, bars: Mapping[str, tuple[float | None, ...]], title: str, measure: str
-) -> None:
-    """Horizontal bars with their intervals, the first on top. What has no value has no bar."""
-    known = {name: bars[name] for name in reversed(list(bars)) if bars[name][0] is not None}
-    names = [name if len(name) <= 32 else f"{name[:31]}…" for name in known]
-    for place, ends in enumerate(known.values()):
-        axes.barh(place, ends[0], color="#72b7b2")
-        if len(ends) == 3 and None not in ends:
-            axes.plot(ends[1:], [place, place], color="#333333", linewidth=1.5)
-    axes.set_yticks(range(len(names)), names)
-    axes.set(title=title, xlabel=measure)
