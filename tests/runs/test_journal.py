@@ -1,14 +1,16 @@
 """What was written stays written, and nobody else writes it."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
 from assay import Rubric
 from assay.runs import Journal, Row, Run, RunAbout, RunError
-from assay.runs.run_store import RunWriter
+from assay.runs.run_store import FILE_NAME, RunWriter
 
 
 def about(rubric=None, **known):
@@ -78,6 +80,27 @@ def test_a_run_can_be_read_while_it_is_written(tmp_path):
         assert (len(run), run.summary().rollouts, run.row("1").key) == (2, 2, ("1", 0))
     with pytest.raises(KeyError, match="no row for example '7', sample 0"):
         run.row("7")
+
+
+def change(folder, statement):
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def test_a_summary_that_has_changed_on_the_disk_is_worked_out_again(tmp_path):
+    """A changed digit makes another number of it, which nobody would notice."""
+    write(tmp_path, Row("a"), Row("b"))
+    before = Run.open(tmp_path).summary()
+    change(tmp_path, "UPDATE run SET summary = replace(summary, '2', '7')")
+    assert Run.open(tmp_path).summary() == before
+
+
+def test_a_row_that_is_gone_is_damage(tmp_path):
+    write(tmp_path, Row("a"), Row("b"))
+    change(tmp_path, "DELETE FROM rollouts WHERE example = 'a'")
+    with pytest.raises(RunError, match=r"it holds 1 of 2 rollouts.*--recover"):
+        Run.open(tmp_path).summary()
 
 
 class TestAnotherRun:

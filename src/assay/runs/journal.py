@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,11 @@ from assay.runs.run_store import (
     BATCH_ROWS,
     FILE_NAME,
     LARGEST_INTEGER,
+    RunError,
     RunFile,
     RunRefused,
     RunWriter,
+    explain_damage,
 )
 from assay.runs.spending import Spending, SpendingLog, larger, read_spending
 from assay.runs.summary import Summary, Tally
@@ -145,7 +148,9 @@ class Journal(AbstractContextManager["Journal"]):
             self.writer.save_about(about.to_dict())
         spent = larger(summary.spent, read_spending(RunFile(self.writer.path)))
         summary = replace(summary, complete=complete, spent=spent)
-        self.writer.save_summary(summary.to_dict(), complete=complete)
+        data = summary.to_dict()
+        data["checksum"] = _compute_checksum(data)
+        self.writer.save_summary(data, complete=complete)
         return summary
 
     def close(self) -> None:
@@ -293,17 +298,20 @@ class Run:
         return found is not None
 
     def summary(self) -> Summary:
-        """Return the saved summary if it is about all rows that are there; else work it out."""
-        return self._read_summary() or self.work_out()
+        """Return the saved summary if it is about all rows that are there; else work it out.
 
-    def _read_summary(self) -> Summary | None:
-        saved = self.file.select_value("SELECT summary FROM run")
-        if saved is None:
-            return None
-        try:
-            return Summary.from_dict(json.loads(saved))
-        except (ValueError, TypeError):
-            return None  # it can be worked out again from the rows, whatever happened to it
+        Raises `RunError` if rows have been lost since it was saved.
+        """
+        # Both at once, since the run may be written to.
+        query = "SELECT summary, (SELECT count(*) FROM rollouts) FROM run"
+        for saved, row_count in self.file.select(query):
+            summary = _read_summary(saved)
+            if summary is not None and summary.rollouts != row_count:
+                problem = f"it holds {row_count} of {summary.rollouts} rollouts"
+                raise RunError(explain_damage(self.file.path, problem))
+            if summary is not None:
+                return summary
+        return self.work_out()
 
     def work_out(self) -> Summary:
         """Work out the summary from the rows.
@@ -329,3 +337,23 @@ class Run:
         """Return what the dearest rollout that was scored has cost, in dollars; None if none had a cost."""
         dearest = self.file.select_value("SELECT max(cost) FROM rollouts WHERE reward NOT NULL")
         return dearest or None
+
+
+def _read_summary(saved: str | None) -> Summary | None:
+    """Return a saved summary; None if there is none, or if it is damaged.
+
+    It can be worked out again from the rows, whatever happened to it.
+    """
+    if saved is None:
+        return None
+    try:
+        data = json.loads(saved)
+        checksum = data.pop("checksum")
+        return Summary.from_dict(data) if checksum == _compute_checksum(data) else None
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None
+
+
+def _compute_checksum(summary: Mapping[str, Any]) -> int:
+    """Return the checksum of a summary, which its file has as JSON."""
+    return zlib.crc32(json.dumps(summary).encode())
