@@ -312,6 +312,7 @@ def test_an_address_in_a_config_file_that_was_found_is_not_called(
         ("--max-token", "--max-tokens"),
         ("--temprature", "--temperature"),
         ("--max-concurrency", "--concurrency"),
+        ("--few-shots", "--few-shot"),
     ],
 )
 def test_an_unknown_option_suggests_the_nearest_one(
@@ -320,3 +321,12 @@ def test_an_unknown_option_suggests_the_nearest_one(
     code, _, error = evaluate("-m", "small", option, "1")
     assert code == 2
     assert f"Did you mean '{nearest}'?" in error
+
+
+def test_a_misspelt_model_of_the_config_file_suggests_the_right_one(
+    evaluate: Any, files: Any
+) -> None:
+    files("assay.toml", '[models.small]\nmodel = "openai/gpt-5-mini"\n')
+    code, _, error = evaluate("-m", "smal")
+    assert code == 2
+    assert "did you mean 'small'?" in error

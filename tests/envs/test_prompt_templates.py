@@ -104,6 +104,8 @@ def test_a_yaml_file_holds_parts_or_messages(tmp_path, text):
         ("sistem: Add.\nuser: x", "did you mean 'system'"),
         ("5", "give a list of messages"),
         ("system: 5", "system is 5: give a text"),
+        ("{question}", "holds {question} without quotes"),
+        ("user: {question}", "give a text, and quote one that starts with a brace"),
         ("few_shot: [{user: '1'}]", "give pairs such as"),
         ("- {role: assistant, content: x}", "does not end with a user message"),
         ("- {role: tool, content: x}", "has the role 'tool'"),

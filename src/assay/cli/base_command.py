@@ -120,11 +120,11 @@ class Command(click.Command):
 def _find_nearest_option(name: str, options: list[str]) -> str | None:
     """Return the option that is most like an unknown one; None if none is like it.
 
-    Options that share a word come first: `--prompt` is nearer to `--prompt-template` than
-    `--temperature` is, which shares more letters.
+    One that differs in a letter or two comes first, and then options that share a word: `--prompt`
+    is nearer to `--prompt-template` than `--temperature` is, which shares more letters.
     """
     words = set(name.strip("-").split("-"))
-    nearest: tuple[float, float, str] | None = None
+    nearest: tuple[bool, float, float, str] | None = None
     for option in options:
         if not option.startswith("--"):
             continue
@@ -132,8 +132,10 @@ def _find_nearest_option(name: str, options: list[str]) -> str | None:
         shared_words = len(words & option_words) / len(words | option_words)
         shared_letters = SequenceMatcher(None, name, option).ratio()
         if shared_words or shared_letters >= 0.6:
-            nearest = max(nearest or (0.0, 0.0, ""), (shared_words, shared_letters, option))
-    return None if nearest is None else nearest[2]
+            is_misspelled = shared_letters >= 0.9
+            likeness = (is_misspelled, shared_words, shared_letters, option)
+            nearest = likeness if nearest is None else max(nearest, likeness)
+    return None if nearest is None else nearest[-1]
 
 
 class SectionOption(click.Option):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -50,6 +51,12 @@ def read_named_model(name: str, sampling: Mapping[str, Any]) -> NamedModel:
     """
     ctx = click.get_current_context()
     config = read_project_config(ctx)
+    if name not in config.models and "/" not in name:
+        similar_names = get_close_matches(name, config.models, n=1)
+        if similar_names:
+            raise click.UsageError(
+                f"there is no model {name!r} in {config.path}: did you mean {similar_names[0]!r}?"
+            )
     settings = dict(config.find_model(name))
     source = settings.pop("model", name)
     price = _read_price(settings.pop("price", None), f"{config.path}: models.{name}.price")

@@ -175,6 +175,12 @@ def _read_template(data: object, path: Path) -> PromptTemplate:
             "system, few_shot and user"
         )
     fields = cast("Mapping[str, object]", data)
+    if len(fields) == 1 and None in fields.values():
+        [key] = fields
+        raise PromptError(
+            f"{path} holds {{{key}}} without quotes, which YAML reads as a mapping: write "
+            f"'user: \"{{{key}}}\"'"
+        )
     for key in fields:
         if key not in _KEYS:
             raise PromptError(f"{path} has the key {key!r}: {suggest_word(key, _KEYS)}")
@@ -184,7 +190,10 @@ def _read_template(data: object, path: Path) -> PromptTemplate:
         return _read_template(fields["messages"], path)
     for key in ("system", "user"):
         if not isinstance(fields.get(key, ""), str):
-            raise PromptError(f"{path}: {key} is {format_value(fields[key])}: give a text")
+            raise PromptError(
+                f"{path}: {key} is {format_value(fields[key])}: give a text, and quote one that "
+                "starts with a brace"
+            )
     pairs: Any = fields.get("few_shot") or []
     if not isinstance(pairs, list):
         raise PromptError(f"{path}: few_shot is {format_value(pairs)}: give a list of pairs")
