@@ -89,7 +89,7 @@ COMMANDS = {
     ),
     "a run of a similar name": (
         "show rum",
-        "there is no folder rum: name the folder of a run: did you mean 'run'?",
+        "there is no run rum: name the folder of a run: did you mean 'run'?",
     ),
     "a run of a similar name, to compare": (
         "compare rum run",
