@@ -162,7 +162,7 @@ class TestBadUsage:
         """Its help, with exit code 2."""
         assert main(arguments) == 2
         said = capsys.readouterr()
-        assert "Start here:" in said.out + said.err
+        assert "Example:" in said.out + said.err
 
     def test_an_environment_variable_with_a_wrong_value_is_named(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch

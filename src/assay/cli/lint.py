@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,10 +23,12 @@ from assay.cli.options import (
     max_calls_option,
     price_option,
 )
-from assay.criterion import Criterion
 from assay.display import colour_text, escape_control_characters
 from assay.errors import AssayError
 from assay.wording import format_count
+
+if TYPE_CHECKING:
+    from assay.criterion import Criterion
 
 UNREADABLE = "R000"  # the rule of a rubric that cannot be read
 

@@ -30,6 +30,7 @@ from assay.redaction import redact
 # name. The purposes are here so that `assay --help` loads none of the modules.
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start here": {
+        "demo": "try it without a key: score answers by a scripted judge, and open the page",
         "init": "write a rubric and rollouts to start with",
         "help": "show the help of a command",
     },

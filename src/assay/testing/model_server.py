@@ -137,6 +137,7 @@ class ModelServer:
         0.9  # the probability of the verdict, for those who ask for log-probabilities
     )
     name: str = "test"
+    port: int = 0  # 0 takes any free one
 
     def __post_init__(self) -> None:
         answer, self._fake = self.answer, FakeModel(self.answer)
@@ -184,7 +185,7 @@ class ModelServer:
         self._stop = asyncio.Event()
         # A client that hangs up ends its call, as endpoints see to.
         http = self._web.Server(self._handle, handler_cancellation=True, access_log=None)
-        server = await self._loop.create_server(http, "127.0.0.1", 0, backlog=1024)
+        server = await self._loop.create_server(http, "127.0.0.1", self.port, backlog=1024)
         # Its address without a path, as the variables of the SDKs take it.
         self.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         self.url = f"{self.host}/v1"  # the endpoint's address

@@ -1,0 +1,108 @@
+"""`assay demo [FOLDER]`: score shipped answers by a scripted judge, and open the page."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.base_command import EXIT_OK, Command
+from assay.cli.scripted_judge import answer_by_script
+
+if TYPE_CHECKING:
+    from assay.testing import ModelServer
+
+JUDGE_NAME = "scripted-judge"
+JUDGE_PORT = 7599
+
+
+@click.command(
+    "demo",
+    cls=Command,
+    epilog="Exit codes: 0 stopped by Ctrl-C, 1 the port is in use, 2 bad usage, such as a folder "
+    "with a run.",
+    example="assay demo\nassay demo --judge-only",
+)
+@click.argument("folder", type=click.Path(file_okay=False), default="demo")
+@click.option(
+    "--port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    default=JUDGE_PORT,
+    show_default=True,
+    help="The port of the scripted judge; 0 takes any free one.",
+)
+@click.option(
+    "--judge-only",
+    is_flag=True,
+    help="Only start the scripted judge, for commands of your own.",
+)
+@click.option("--no-open", is_flag=True, help="Only print the address of the page.")
+@click.pass_context
+def command(ctx: click.Context, folder: str, port: int, judge_only: bool, no_open: bool) -> int:
+    """Try assay without a key: score answers that come with it, and open the page.
+
+    A rubric, answers and the run go into FOLDER. The judge is a script on this machine, at an
+    address as any model has: it looks for words, and understands nothing. The run names it as such.
+    It runs until you press Ctrl-C, so you can try commands of your own meanwhile.
+    """
+    target = Path(folder)
+    if not judge_only and (target / "run").exists():
+        raise click.UsageError(
+            f"{target / 'run'} is there already: look at it with assay view {folder}, or name "
+            "another folder"
+        )
+    with _start_judge(port) as judge:
+        click.echo(f"scripted judge at {judge.model} (press Ctrl-C to stop)")
+        if judge_only:
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()
+            return EXIT_OK
+        _score_answers(ctx, target, judge.model)
+        _open_page(target, no_open=no_open)
+    return EXIT_OK
+
+
+def _start_judge(port: int) -> ModelServer:
+    """Return the scripted judge; entering it starts it."""
+    from assay.testing import ModelServer
+
+    return ModelServer(answer_by_script, name=JUDGE_NAME, port=port)
+
+
+def _score_answers(ctx: click.Context, target: Path, judge: str) -> None:
+    """Write the files of the demo, and score them as the command that is printed would."""
+    from assay.cli.score import command as score_command
+
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("rubric.yaml", "answers.jsonl"):
+        file = Path(__file__).with_name("demo_files") / name
+        if not (target / name).exists():
+            (target / name).write_bytes(file.read_bytes())
+    arguments = [
+        str(target / "answers.jsonl"),
+        "-r",
+        str(target / "rubric.yaml"),
+        "--judge",
+        judge,
+        "-o",
+        str(target / "run"),
+    ]
+    click.echo(f"$ assay score {shlex.join(arguments)}")
+    with score_command.make_context("score", [*arguments, "--no-cache"], parent=ctx) as score_ctx:
+        score_command.invoke(score_ctx)
+
+
+def _open_page(target: Path, *, no_open: bool) -> None:
+    from assay.viewer.page_server import has_display, serve_page
+
+    click.echo(f"$ assay view {shlex.quote(str(target / 'run'))}")
+    serve_page(
+        [target / "run"],
+        opens_browser=not no_open and has_display(),
+        print_address=lambda address: click.echo(f"{address} (press Ctrl-C to stop)"),
+    )
