@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from assay.trust import Label, LabelError, read_labels, read_run_labels
+from assay.runs import Journal, Row, Run, RunAbout
+from assay.trust import Label, LabelError, read_labels, read_run_labels, save_label
 
 FIELDS = "example,sample,criterion,verdict,rater,note"
 
@@ -137,10 +138,26 @@ class TestMerging:
         [label] = read_labels(rows)
         assert (label.rater, label.verdict) == ("anna", "UNMET")
 
-    def test_all_files_with_labels_in_the_folder_of_a_run_are_read(self, tmp_path):
-        """The one that the page writes comes first, so that an export counts after it."""
-        (tmp_path / "labels.jsonl").write_text(json.dumps(ROW | {"verdict": "MET"}))
-        (tmp_path / "labels-2026.jsonl").write_text(json.dumps(ROW | {"verdict": "UNMET"}))
-        (tmp_path / "rows.jsonl").write_text("{}")
-        assert [label.verdict for label in read_run_labels(tmp_path)] == ["UNMET"]
-        assert read_run_labels(tmp_path / "none") == []
+    def test_labels_of_a_run_are_merged_with_files_beside_it(self, tmp_path):
+        """The files hold what was exported from a report; the latest label counts."""
+        with Journal.open(tmp_path, RunAbout.of("score")) as journal:
+            journal.write(Row("1", fields={"completion": "yes"}))
+        run = Run.open(tmp_path)
+        assert read_run_labels(run) == []
+        first = {"verdict": "MET", "time": "2026-01-31T09:30:00Z"}
+        save_label(run, Label.from_row(ROW | first))
+        assert [label.verdict for label in read_run_labels(run)] == ["MET"]
+        later = {"verdict": "UNMET", "time": "2026-02-01T09:30:00Z"}
+        (tmp_path / "labels-2026.jsonl").write_text(json.dumps(ROW | later))
+        assert [label.verdict for label in read_run_labels(run)] == ["UNMET"]
+
+    def test_a_label_can_be_saved_while_the_run_is_written(self, tmp_path):
+        """And replaces an earlier one of the same person, in any spelling of the name."""
+        with Journal.open(tmp_path, RunAbout.of("score")) as journal:
+            journal.write(Row("1", fields={"completion": "yes"}))
+            run = Run.open(tmp_path)
+            for rater, verdict in (("Anna", "MET"), ("anna", "UNMET")):
+                save_label(run, Label.from_row(ROW | {"verdict": verdict, "rater": rater}))
+            journal.write(Row("2", fields={"completion": "no"}))
+        assert [label.verdict for label in read_run_labels(run)] == ["UNMET"]
+        assert len(run) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from assay import Criterion, Rubric
 from assay.cli import main
-from assay.trust import LABELS, hash_text
+from assay.trust import hash_text
 
 RUBRIC = [{"requirement": "Is polite", "weight": 3}, {"requirement": "Is short", "weight": 1}]
 
@@ -66,7 +66,7 @@ class TestAgree:
     def test_the_labels_of_the_page_are_taken_when_none_are_named(self, run, capsys):
         """They lie in the run's folder."""
         line = {"example": "1", "criterion": "is_polite", "verdict": "MET", "rater": "ann"}
-        (Path(run) / LABELS).write_text(f"{json.dumps(line)}\n")
+        (Path(run) / "labels.jsonl").write_text(f"{json.dumps(line)}\n")
         assert main(["agree", run, "-f", "json"]) == 0
         assert json.loads(capsys.readouterr().out)["overall"]["labelled"] == 1
 

@@ -13,7 +13,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from assay import Autograder, Criterion, CriterionReport, Rubric, Score
 from assay.runs import Journal, Row, RunAbout, Spending, score_rows
-from assay.viewer.page_server import viewer_app
+from assay.viewer.page_server import make_page_app
 from assay.viewer.viewed_runs import ViewedRuns
 
 # A busy machine is slow, and that is no mistake of the page.
@@ -213,7 +213,9 @@ def serve():
 
     def started(*folders):
         listening = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(viewer_app(ViewedRuns(folders)), log_level="error"))
+        server = uvicorn.Server(
+            uvicorn.Config(make_page_app(ViewedRuns(folders)), log_level="error")
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         running.append((server, thread, listening))

@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-from dataclasses import replace
 from io import StringIO
 
 import httpx
@@ -11,11 +10,10 @@ import pytest
 import uvicorn
 
 from assay import Criterion, Rubric
-from assay.runs import Journal, Run, score_rows
-from assay.runs.run_store import RunFile
-from assay.trust import read_labels
+from assay.runs import Run, score_rows
+from assay.trust import read_run_labels
 from assay.viewer.page_export import write_report
-from assay.viewer.page_server import viewer_app
+from assay.viewer.page_server import make_page_app
 from assay.viewer.viewed_runs import ViewedRuns
 
 
@@ -52,7 +50,7 @@ async def folder(tmp_path):
 def page(folder):
     """A client of the page, which a real server serves."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(viewer_app(ViewedRuns([folder])), log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(make_page_app(ViewedRuns([folder])), log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
@@ -135,15 +133,15 @@ def test_what_is_not_there_is_said_to_be_missing(page, run, path):
 
 def test_a_label_stands_beside_the_verdict(page, run, folder):
     """With author, time and the hash of the wording; the run itself is as it was."""
-    before = RunFile(folder).select("SELECT * FROM rollouts")
+    before = list(Run.open(folder).file.read_rollouts())
     said = {"row": 2, "criterion": "polite", "verdict": "MET", "note": "curt", "rater": "ana"}
     told = page.post(f"/api/runs/{run}/labels", json=said).json()
-    [label] = read_labels(folder / "labels.jsonl")
+    [label] = read_run_labels(Run.open(folder))
     assert label.to_dict() == told
     assert (label.example, label.sample, label.verdict, label.rater) == ("a", 1, "MET", "ana")
     assert label.time is not None
     assert label.guideline == Run.open(folder).about.rubric.criteria[0].question
-    assert RunFile(folder).select("SELECT * FROM rollouts") == before
+    assert list(Run.open(folder).file.read_rollouts()) == before
     again = page.get(f"/api/runs/{run}/rows/2").json()
     assert again["lines"][0]["verdict"] == "UNMET"
     assert again["lines"][0]["labels"][0]["note"] == "curt"
@@ -167,7 +165,7 @@ def test_what_is_no_label_is_refused(page, run, folder, body, kind, status):
     reply = page.post(f"/api/runs/{run}/labels", content=body, headers={"Content-Type": kind})
     assert reply.status_code == status
     assert reply.json()["error"]
-    assert not (folder / "labels.jsonl").exists()
+    assert read_run_labels(Run.open(folder)) == []
 
 
 def test_another_name_for_this_machine_is_refused(page):
@@ -187,30 +185,14 @@ def test_only_files_of_the_page_are_served(page, name):
     assert page.get(f"/{name}").status_code == 404
 
 
-async def test_a_run_that_grows_is_taken_in(folder):
-    """A row that was done again takes the place of what it was."""
-    shelf = ViewedRuns([folder])
-    [book] = shelf.runs.values()
-    book.look()
-    assert book.rows == 4
-    run = Run.open(folder)
-    row = next(run.rows())
-    with Journal.open(folder, run.about, resume=True) as journal:
-        journal.write_all([replace(row, example=example) for example in ("a", "new")])
-    assert book.index.extend()
-    assert len(book.index) == 5
-    shelf.close()
-
-
 async def test_two_runs_are_compared(folder, tmp_path):
     """The same examples, answered otherwise: flips know the rows of both."""
     rows = [{**row, "completion": "please"} for row in ROWS]
     await score_rows(RUBRIC, rows, folder=tmp_path / "other")
-    shelf = ViewedRuns([folder, tmp_path / "other"])
-    told = shelf.compare(*shelf.runs)
+    viewed = ViewedRuns([folder, tmp_path / "other"])
+    told = viewed.compare(*viewed.runs)
     assert told["examples"] == 3
     assert {flip["first_row"] for flip in told["flips"]} <= {1, 2, 3, 4}
-    shelf.close()
 
 
 HALVES = [
@@ -263,12 +245,12 @@ class TestHalfCharacters:
         assert page.get("/api/compare", params={"a": run["id"], "b": run["id"]}).status_code == 200
 
     def test_a_label_names_the_rollout_exactly(self, page, folder):
-        """So that it is found again in another run of the same data."""
+        """As the run spells it, so that it is found again in another run of the same data."""
         [run] = page.get("/api/runs").json()
         said = {"row": 1, "criterion": "polite", "verdict": "MET"}
         assert page.post(f"/api/runs/{run['id']}/labels", json=said).status_code == 200
-        [label] = read_labels(folder / "labels.jsonl")
-        assert label.example == "a\ud83d"
+        [label] = read_run_labels(Run.open(folder))
+        assert label.example == r"a\ud83d"
         rows = page.get(f"/api/runs/{run['id']}/rows", params={"q": "label"}).json()
         assert [row["number"] for row in rows["rows"]] == [1]
 

@@ -1,4 +1,4 @@
-"""The filter language over a real run and its index, held to the table that the JavaScript one is held to."""
+"""The filter language over a real run, held to the table that the JavaScript one is held to."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ HEAD, *CASES = map(json.loads, TABLE.read_text(encoding="utf-8").splitlines())
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory):
+def viewed_run(tmp_path_factory):
     """A run with the rows of the table."""
     folder = tmp_path_factory.mktemp("filters") / "run"
     named = {
@@ -35,9 +35,8 @@ def book(tmp_path_factory):
         for t in labelled
     ]
     (folder / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
-    shelf = ViewedRuns([folder])
-    yield next(iter(shelf.runs.values()))
-    shelf.close()
+    [viewed_run] = ViewedRuns([folder]).values()
+    return viewed_run
 
 
 def row_of(told: dict) -> Row:
@@ -73,11 +72,13 @@ def line_of(name: str, said: str, message: str, disagreement: float) -> Criterio
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["filter"] for case in CASES])
-def test_a_filter_gives_what_the_table_says(book, case):
+def test_a_filter_gives_what_the_table_says(viewed_run, case):
     """Its rows, or why it cannot be read."""
     if "error" in case:
         with pytest.raises(FilterError) as refused:
-            book.page(case["filter"])
+            viewed_run.list_rows(case["filter"])
         assert str(refused.value) == case["error"]
     else:
-        assert [row["number"] - 1 for row in book.page(case["filter"])["rows"]] == case["rows"]
+        assert [row["number"] - 1 for row in viewed_run.list_rows(case["filter"])["rows"]] == case[
+            "rows"
+        ]

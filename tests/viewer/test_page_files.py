@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import assay.viewer
-from assay.viewer.page_export import BUNDLE, page_file
+from assay.viewer.page_files import SCRIPT, read_page_file
 
 PAGE = Path(assay.viewer.__file__).parent / "page"
 SCRIPTS = (PAGE / "scripts.txt").read_text(encoding="utf-8").split()
@@ -20,8 +20,8 @@ COLOURS = dict(
 def test_every_script_is_listed_and_all_are_served_as_one():
     """The list says in what order they build on each other."""
     html = (PAGE / "index.html").read_text(encoding="utf-8")
-    assert re.findall(r'<script defer src="([^"]+)"></script>', html) == [BUNDLE]
-    bundle = page_file(BUNDLE)
+    assert re.findall(r'<script defer src="([^"]+)"></script>', html) == [SCRIPT]
+    bundle = read_page_file(SCRIPT)
     places = [bundle.index((PAGE / name).read_text(encoding="utf-8")) for name in SCRIPTS]
     assert places == sorted(places)
     assert sorted(OWN) == sorted(path.name for path in PAGE.glob("*.js"))

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay.runs import Run
-from assay.trust import hash_text, read_labels
+from assay.trust import hash_text, read_run_labels
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_label_is_saved_beside_the_run_and_not_over_the_verdict(look, serve, f
     expect(line.locator(".labels")).to_contain_text("UNMET by Ann")
     expect(line.locator(".labels")).to_contain_text("a command in polite words")
     expect(line.locator(".overrule")).to_have_text("✓MET")
-    [label] = read_labels(folder / "labels.jsonl")
+    [label] = read_run_labels(Run.open(folder))
     run = Run.open(folder)
     assert (label.example, label.sample, label.criterion, label.verdict) == (
         "e",
@@ -89,7 +89,7 @@ def test_a_label_needs_a_verdict_and_an_author(look, serve, folder):
     page.keyboard.press("Escape")
     expect(form).to_have_count(0)
     expect(page.get_by_role("button", name="for polite: overrule")).to_be_focused()
-    assert not (folder / "labels.jsonl").exists()
+    assert read_run_labels(Run.open(folder)) == []
 
 
 def open_row(page, number=1):
@@ -122,7 +122,7 @@ def test_moving_to_the_next_row_saves_the_choice_that_was_made(look, serve, fold
     page.keyboard.press("k")
     expect(page.locator("h1")).to_contain_text("Row 1")
     expect(page.locator(".line").first.locator(".labels")).to_contain_text("UNMET by Ann")
-    [label] = read_labels(folder / "labels.jsonl")
+    [label] = read_run_labels(Run.open(folder))
     assert (label.criterion, label.verdict, label.sample) == ("polite", "UNMET", 0)
 
 
@@ -139,7 +139,7 @@ def test_a_choice_that_cannot_be_saved_keeps_its_row(look, serve, folder):
     form.get_by_label("Your name").fill("Ann")
     page.get_by_role("link", name="Next →").click()
     expect(page.locator("h1")).to_contain_text("Row 2")
-    assert len(read_labels(folder / "labels.jsonl")) == 1
+    assert len(read_run_labels(Run.open(folder))) == 1
 
 
 def test_saving_one_label_keeps_the_choice_in_another_form(look, serve, folder):
@@ -162,7 +162,7 @@ def test_a_name_in_another_spelling_is_the_same_person(look, serve, folder):
     overrule(page, "polite", "MET", name=" anna ")
     expect(page.locator(".labels")).to_contain_text("MET by anna")
     expect(page.locator(".labels li")).to_have_count(1)
-    assert [label.verdict for label in read_labels(folder / "labels.jsonl")] == ["MET"]
+    assert [label.verdict for label in read_run_labels(Run.open(folder))] == ["MET"]
 
 
 def test_a_label_about_another_text_is_marked(look, serve, folder):
@@ -174,4 +174,4 @@ def test_a_label_about_another_text_is_marked(look, serve, folder):
     overrule(page, "polite", "UNMET")
     expect(page.locator(".labels li")).to_have_count(2)
     expect(page.locator(".labels .badge")).to_have_count(1)
-    assert len(read_labels(folder / "labels.jsonl")) == 2
+    assert len(read_run_labels(Run.open(folder))) == 2

@@ -163,5 +163,5 @@ def test_folders_outside_of_the_current_one_are_not_looked_into(folder, monkeypa
     for here, shown in ((folder.parent, True), (tmp_path, False)):
         monkeypatch.chdir(here)
         [viewed] = ViewedRuns([folder]).runs.values()
-        assert ("url" in viewed.row(1)["media"][1]) is shown
-        assert "url" in viewed.row(1)["media"][0]
+        assert ("url" in viewed.describe_row(1)["media"][1]) is shown
+        assert "url" in viewed.describe_row(1)["media"][0]

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from assay.cli import main
 from assay.runs import Run
-from assay.trust import hash_text, read_labels
+from assay.trust import hash_text, read_labels, read_run_labels
 from assay.viewer.page_export import write_report
 from assay.viewer.viewed_runs import ViewedRuns
 
@@ -159,7 +159,7 @@ def test_an_export_put_into_the_folder_of_the_run_adds_to_its_labels(page, label
         ("bob", 3),
     ]
     [viewed] = ViewedRuns([labelled_run]).runs.values()
-    assert len(viewed.row(1)["lines"][0]["labels"]) == 2
+    assert len(viewed.describe_row(1)["lines"][0]["labels"]) == 2
 
 
 def test_an_export_copied_over_the_labels_of_the_run_loses_none(page, labelled_run):
@@ -167,7 +167,7 @@ def test_an_export_copied_over_the_labels_of_the_run_loses_none(page, labelled_r
     give_label(page, "UNMET", "Bob")
     exported = export_labels(page, labelled_run)
     exported.replace(labelled_run / "labels.jsonl")
-    labels = read_labels(labelled_run / "labels.jsonl")
+    labels = read_run_labels(Run.open(labelled_run))
     assert sorted((label.example, label.verdict) for label in labels) == [
         ("e0", "UNMET"),
         ("e1", "MET"),

@@ -389,3 +389,61 @@ def test_a_run_that_is_being_written_grows_in_the_page(look, serve, tmp_path, ma
         expect(page.locator(".total")).to_have_text("20 rows")
         journal.finish()
     expect(page.locator("#header .live")).to_be_hidden()
+
+
+def test_texts_of_rows_can_be_read_side_by_side(look, run):
+    """Prompt, reference and answer wrapped in columns of equal width, and remembered."""
+    page = look(f"{run}/rows")
+    page.get_by_role("button", name="Side by side").click()
+    heads = page.locator("table.rows thead th")
+    for place, title in enumerate(("Row", "Prompt", "Reference", "Answer", "Score")):
+        expect(heads.nth(place)).to_contain_text(title)
+    first = page.locator("table.rows tbody tr:not(.spacer)").first
+    expect(first).to_contain_text("Question 0")
+    assert first.bounding_box()["height"] > 100
+    page.reload()
+    expect(page.get_by_role("button", name="Side by side")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+
+
+def test_columns_of_the_data_can_be_shown(look, serve, tmp_path):
+    """They are offered by name, and a column with one value in all rows is left out at first."""
+    from assay import Rubric
+    from assay.concurrency import run_sync
+    from assay.runs import score_rows
+
+    data = [{"completion": "yes", "city": city} for city in ("Rome", "Bern")]
+    rubric = Rubric.from_dict([{"check": {"contains": "yes"}}])
+    run_sync(score_rows(rubric, data, folder=tmp_path / "run"))
+    page = look(f"{serve(tmp_path / 'run')}#/")
+    page.get_by_role("link", name="Rows", exact=True).click()
+    expect(page.locator("table.rows tbody")).not_to_contain_text("default")
+    page.locator(".chooser summary").click()
+    page.get_by_label("city").check()
+    expect(page.locator("table.rows tbody")).to_contain_text("Bern")
+
+
+def test_the_overview_lists_the_worst_rows_with_a_reason(look, site):
+    page = look(site)
+    worst = page.get_by_role("region", name="Worst")
+    expect(worst.locator("li").first).to_contain_text("polite")
+    expect(worst.locator("li").first.get_by_role("link")).to_be_visible()
+
+
+def test_the_list_of_runs_shows_how_they_scored(look, two_runs):
+    page = look(two_runs)
+    row = page.get_by_role("row").filter(has_text="politer")
+    expect(row).to_contain_text("0.750")
+    expect(row).to_contain_text("0.750 to 0.750")
+
+
+def test_one_rollout_can_be_read_side_by_side(look, run):
+    """With the reference beside prompt and completion."""
+    page = look(f"{run}/row/1")
+    page.get_by_role("button", name="Side by side").click()
+    boxes = [
+        page.get_by_role("region", name=name, exact=True).bounding_box()
+        for name in ("Prompt", "Reference", "Completion")
+    ]
+    assert boxes[0]["y"] == boxes[1]["y"] == boxes[2]["y"]

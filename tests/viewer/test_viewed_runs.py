@@ -1,12 +1,10 @@
-"""Runs on the shelf of a page: a large one can be looked at before it is read to its end."""
-
-import threading
+"""The runs of a page, read from their files."""
 
 import pytest
 
 from assay import Criterion, Rubric
-from assay.runs import score_rows
-from assay.viewer.viewed_runs import ViewedRuns
+from assay.runs import Journal, Row, Run, RunAbout, score_rows
+from assay.viewer.viewed_runs import NotFoundError, ViewedRuns
 
 
 def is_long(completion):
@@ -14,97 +12,102 @@ def is_long(completion):
 
 
 @pytest.fixture
-async def book(tmp_path):
-    """2,500 rows, of which an index takes a thousand at a time; the half of them are met."""
+async def viewed_run(tmp_path):
+    """2,500 rollouts, of which every second one is met."""
     rubric = Rubric([Criterion(check=is_long, name="long")])
     rows = [{"completion": "long enough" if number % 2 else "no"} for number in range(2500)]
     await score_rows(rubric, rows, folder=tmp_path / "run")
-    shelf = ViewedRuns([tmp_path / "run"])
-    yield next(iter(shelf.runs.values()))
-    shelf.close()
+    [viewed_run] = ViewedRuns([tmp_path / "run"]).values()
+    return viewed_run
 
 
-async def test_a_glance_takes_in_what_there_is_time_for(book):
-    """No time at all is enough for one piece of the run; the next look goes on from there."""
-    assert not book.look(0)
-    assert book.rows == 1000
-    assert not book.look(0)
-    assert book.look()
-    assert book.rows == 2500
+async def test_any_row_of_a_large_run_is_found(viewed_run):
+    """By its number, from 1."""
+    assert viewed_run.describe_row(2400)["text"] == "long enough"
+    assert viewed_run.describe_row(2500)["number"] == 2500
+    with pytest.raises(NotFoundError, match="there is no row 2501: the run has 2500"):
+        viewed_run.describe_row(2501)
 
 
-async def test_the_first_list_of_runs_calls_none_empty(book):
-    """Also when it is asked for before anything was read."""
-    assert book.heading()["rows"] >= 1000
+async def test_a_filter_and_an_order_work_over_all_rows(viewed_run):
+    rows = viewed_run.list_rows("verdict:MET", sort="number", descending=True, limit=2)
+    assert rows["total"] == 1250
+    assert [row["number"] for row in rows["rows"]] == [2500, 2498]
 
 
-async def test_an_overview_does_not_wait_for_the_index(book):
-    """The means are of all rows, and it says how many rows the table has so far."""
-    book.look(0)
-    told = book.overview()
-    assert told["rows"] == 2500
-    assert told["score"]["mean"] == 0.5
-    assert 1000 <= told["indexed"] <= 2500
+async def test_nothing_is_written_beside_a_run_that_is_looked_at(viewed_run):
+    before = sorted(viewed_run.run.path.iterdir())
+    viewed_run.overview()
+    viewed_run.list_rows("long")
+    assert sorted(viewed_run.run.path.iterdir()) == before
 
 
-async def test_a_row_that_is_not_read_yet_is_found(book):
-    book.look(0)
-    assert book.row(2400)["text"] == "long enough"
+async def test_a_run_is_followed_while_it_is_written(tmp_path):
+    """Every look shows what is saved by then, and whether the run is still being written."""
+    rubric = Rubric([Criterion(check=is_long, name="long")])
+    with Journal.open(tmp_path / "run", RunAbout.of("score", rubric=rubric)) as journal:
+        journal.write(Row("a", fields={"completion": "first"}, number=0))
+        [viewed_run] = ViewedRuns([tmp_path / "run"]).values()
+        assert (viewed_run.count(), viewed_run.is_live) == (1, True)
+        journal.write(Row("b", fields={"completion": "second"}, number=1))
+        assert viewed_run.count() == 2
+        assert viewed_run.overview()["rows"] == 2
+        assert [row["preview"] for row in viewed_run.list_rows("")["rows"]] == ["first", "second"]
+    assert not viewed_run.is_live
 
 
-async def test_reading_on_comes_to_the_end_and_can_be_stopped(book):
-    stopped = threading.Event()
-    stopped.set()
-    book.read_on(stopped)
-    assert book.rows == 0
-    book.read_on(threading.Event())
-    assert book.rows == 2500
-
-
-async def test_an_index_that_is_broken_is_built_anew(book, tmp_path):
-    """One that was kept is read again; one that is no base is thrown away."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for text in (None, b"", b"SQLite format 3\0 and then something else" * 200):
-        if text is not None:
-            next(cache.glob("*.sqlite")).write_bytes(text)
-        shelf = ViewedRuns([book.run.path], cache)
-        [kept] = shelf.runs.values()
-        assert kept.look()
-        assert kept.rows == 2500
-        shelf.close()
-
-
-async def test_two_pages_of_one_run_do_not_share_an_index(book, tmp_path):
-    """Both would write it; the second has its own in memory, and the next may have the file again."""
-    first, second = (ViewedRuns([book.run.path], tmp_path) for _ in range(2))
-    for shelf in (first, second):
-        [kept] = shelf.runs.values()
-        assert kept.look()
-        assert kept.rows == 2500
-    assert len(list(tmp_path.glob("*.sqlite"))) == 1
-    first.close()
-    second.close()
-    third = ViewedRuns([book.run.path], tmp_path)
-    assert third._locks
-    third.close()
-
-
-async def test_a_histogram_has_twenty_bars_of_one_width(book):
+async def test_a_histogram_has_twenty_bars_of_one_width(viewed_run):
     """Half of the rows have 0, and half have 1, which is in the last bar."""
-    book.look()
-    drawn = book.index.histogram("score")
-    assert (len(drawn["edges"]), drawn["edges"][0], drawn["edges"][-1]) == (21, 0.0, 1.0)
-    assert (drawn["counts"][0], drawn["counts"][-1], sum(drawn["counts"])) == (1250, 1250, 2500)
+    histogram = viewed_run.table.make_histogram("score")
+    edges, counts = histogram["edges"], histogram["counts"]
+    assert (len(edges), edges[0], edges[-1]) == (21, 0.0, 1.0)
+    assert (counts[0], counts[-1], sum(counts)) == (1250, 1250, 2500)
+
+
+async def test_columns_of_the_data_are_listed_with_the_rows(tmp_path):
+    """Those with one value in all rows are named, because the table gives them no width."""
+    rows = [
+        {"prompt": "Who?", "completion": "Me.", "answer": "You.", "city": "Rome", "n": {"a": 1}},
+        {"prompt": "Why?", "completion": "So.", "answer": "No.", "city": "Bern", "n": {"a": 2}},
+    ]
+    await score_rows(Rubric([is_long]), rows, folder=tmp_path / "run")
+    [viewed_run] = ViewedRuns([tmp_path / "run"]).values()
+    overview = viewed_run.overview()
+    assert overview["columns"] == ["city", "n"]
+    assert {"task", "sample", "cost"} <= set(overview["constant"])
+    first, second = viewed_run.list_rows("")["rows"]
+    assert (first["prompt"], first["answer"], first["preview"]) == ("Who?", "You.", "Me.")
+    assert second["fields"] == {"city": "Bern", "n": '{"a": 2}'}
+
+
+async def test_the_worst_rows_name_the_answer_that_cost_most(tmp_path):
+    rubric = Rubric.from_dict(
+        [
+            {"name": "day", "check": {"contains": "Friday"}, "weight": 2},
+            {"name": "rude", "check": {"contains": "idiot"}, "weight": -1},
+        ]
+    )
+    rows = [{"completion": text} for text in ("On Friday.", "No, idiot.", "Friday, idiot.")]
+    await score_rows(rubric, rows, folder=tmp_path / "run")
+    [viewed_run] = ViewedRuns([tmp_path / "run"]).values()
+    worst = viewed_run.overview()["worst"]
+    assert [row["number"] for row in worst] == [2, 3, 1]
+    assert worst[0]["reason"] == "day: 'Friday' does not occur"
+    assert worst[1]["reason"].startswith("rude: ")
+    assert worst[2]["reason"] == ""
 
 
 async def test_a_result_is_taken_from_where_an_answer_marks_it(tmp_path):
-    """By answer tags, in a box, after ####; a run does not keep its parser."""
-    said = [r"So <answer> 7 </answer>.", r"So \boxed{\frac12}.", "So\n#### 42", "So 9."]
+    """By answer tags, in a box, after ####; a run does not save its parser."""
+    texts = [r"So <answer> 7 </answer>.", r"So \boxed{\frac12}.", "So\n#### 42", "So 9."]
     rubric = Rubric([Criterion(check=is_long, name="long")])
-    await score_rows(rubric, [{"completion": text} for text in said], folder=tmp_path / "run")
-    shelf = ViewedRuns([tmp_path / "run"])
-    [book] = shelf.runs.values()
-    book.look()
-    assert [book.row(number)["parsed"] for number in (1, 2, 3, 4)] == ["7", r"\frac12", "42", None]
-    shelf.close()
+    await score_rows(rubric, [{"completion": text} for text in texts], folder=tmp_path / "run")
+    [viewed_run] = ViewedRuns([tmp_path / "run"]).values()
+    parsed = [viewed_run.describe_row(number)["parsed"] for number in (1, 2, 3, 4)]
+    assert parsed == ["7", r"\frac12", "42", None]
+
+
+async def test_a_run_can_be_named_by_its_file(tmp_path):
+    await score_rows(Rubric([is_long]), [{"completion": "yes"}], folder=tmp_path / "run")
+    [viewed_run] = ViewedRuns([Run.open(tmp_path / "run").file.path]).values()
+    assert viewed_run.count() == 1

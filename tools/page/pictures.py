@@ -17,7 +17,7 @@ import sample
 import uvicorn
 from playwright.sync_api import Page, sync_playwright
 
-from assay.viewer.page_server import viewer_app
+from assay.viewer.page_server import make_page_app
 from assay.viewer.viewed_runs import ViewedRuns
 
 DOCS = Path(__file__).parents[2] / "docs" / "images"
@@ -31,11 +31,11 @@ def served(folder: Path) -> Iterator[str]:
     for name, luck in sample.RUNS.items():
         asyncio.run(sample.write(folder / name, luck))
     listening = socket.create_server(("127.0.0.1", 0))
-    shelf = ViewedRuns([folder / name for name in sample.RUNS])
-    server = uvicorn.Server(uvicorn.Config(viewer_app(shelf), log_level="error"))
+    viewed = ViewedRuns([folder / name for name in sample.RUNS])
+    server = uvicorn.Server(uvicorn.Config(make_page_app(viewed), log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}/#/run/{next(iter(shelf.runs))}"
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/#/run/{next(iter(viewed.runs))}"
     server.should_exit = True
     thread.join()
     listening.close()

@@ -45,7 +45,7 @@ class Command(click.Command):
     """A command whose help ends with an example.
 
     A command with an option that can stand in the config file also has the option `--config`. Help
-    lists options in sections, see `SectionOption`, after those that everybody needs.
+    lists options in sections, see `SectionOption`, after those that everyone needs.
     """
 
     context_class = ConfigContext

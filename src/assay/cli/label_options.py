@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from assay import trust
 from assay.cli.options import map_option, option_group, page_format_option, run_path
 from assay.display import format_p_value_equation
+from assay.runs import Run
 from assay.wording import format_count
 
 label_options = option_group(
@@ -36,23 +36,23 @@ class LabelOptions:
     """A run, its labels, and the format to print."""
 
     run: str
-    label_files: tuple[str, ...]  # empty uses the labels in the folder of the run
+    label_files: tuple[str, ...]  # empty uses the labels of the run
     layout: str
     mapping: tuple[tuple[str, str], ...]
     skip_unknown: bool
     any_wording: bool
 
     def read_labels(self) -> list[trust.Label]:
-        """Read the labels, and merge those of several files."""
-        files: list[str | Path] = list(self.label_files)
-        if not files:
-            files.extend(trust.find_label_files(Path(self.run)))
-        if not files:
+        """Read the labels of the files, merged; without files, those of the run."""
+        if self.label_files:
+            return trust.read_labels(*self.label_files, mapping=dict(self.mapping) or None)
+        labels = trust.read_run_labels(Run.open(self.run))
+        if not labels:
             raise click.UsageError(
-                f"{self.run} has no {trust.LABELS}: give a file of labels, or label rollouts in "
-                "the page of the run"
+                f"{self.run} has no labels: give a file of labels, or label rollouts in the page "
+                "of the run"
             )
-        return trust.read_labels(*files, mapping=dict(self.mapping) or None)
+        return labels
 
 
 def describe_label_use(result: trust.Agreement | trust.Correction) -> Iterator[str]:

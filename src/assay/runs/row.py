@@ -282,9 +282,19 @@ class RowForm:
                 names = names_of(report.criteria, is_own=is_own)
         for position, (name, (criterion, answer)) in enumerate(zip(names, pairs, strict=True)):
             judge = None if criterion.requirement is None else self._judge
+            tags = encodable(as_text(criterion.tags)) if is_own and criterion.tags else None
             if not isinstance(answer, Score | CriterionReport):
-                value = float(answer)
-                yield SavedVerdict(position, encodable(name), value, None, None, None, judge)
+                verdict = None
+                if isinstance(answer, bool) and isinstance(criterion, Criterion):
+                    verdict = encodable(criterion.choices[-1 if answer else 0])
+                yield SavedVerdict(
+                    position=position,
+                    criterion=encodable(name),
+                    value=float(answer),
+                    verdict=verdict,
+                    judge=judge,
+                    tags=tags,
+                )
                 continue
             reason, error = answer.reason or None, answer.error
             if has_errors:
@@ -297,6 +307,8 @@ class RowForm:
                 reason=None if reason is None else encodable(str(reason)),
                 error=None if error is None else encodable(error),
                 judge=judge,
+                disagreement=answer.disagreement,
+                tags=tags,
             )
 
     def _head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:

@@ -79,6 +79,8 @@ CREATE TABLE verdicts (
     reason TEXT,
     error TEXT,
     judge TEXT,
+    disagreement REAL,
+    tags TEXT,
     PRIMARY KEY (rollout, position)
 ) WITHOUT ROWID;
 CREATE TABLE calls (
@@ -127,6 +129,19 @@ CREATE TABLE labels (
 """
 
 
+LABEL_COLUMNS: Final = (
+    "example",
+    "sample",
+    "criterion",
+    "rater",
+    "verdict",
+    "note",
+    "time",
+    "guideline",
+    "text_hash",
+)
+
+
 class RunError(AssayError):
     """A run cannot be read, written or resumed; the message says what to do."""
 
@@ -144,11 +159,13 @@ class SavedVerdict(NamedTuple):
 
     position: int  # the place of the criterion in its rubric, from 0
     criterion: str
-    value: float | None
-    verdict: str | None
-    reason: str | None
-    error: str | None
-    judge: str | None  # the model that answered; None if code did, or if several did
+    value: float | None = None
+    verdict: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    judge: str | None = None  # the model that answered; None if code did, or if several did
+    disagreement: float | None = None  # of the judges or samples, if there are several
+    tags: str | None = None  # of a criterion that only this rollout has, as a JSON list
 
 
 class SavedCall(NamedTuple):
@@ -204,7 +221,7 @@ _INSERT_ROLLOUT: Final = (
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _HOLDS_WORK: Final = "SELECT EXISTS (SELECT 1 FROM rollouts) OR EXISTS (SELECT 1 FROM generations)"
-_INSERT_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -303,6 +320,30 @@ class RunFile:
                 explain_damage(self.path, f"the checksum of rollout {rollout_id} does not match")
             )
 
+    def read_labels(self) -> list[dict[str, Any]]:
+        """Return what people said about the rollouts of the run, as rows of the table `labels`."""
+        names = ", ".join(LABEL_COLUMNS)
+        rows = self.select(f"SELECT {names} FROM labels ORDER BY time")
+        return [dict(zip(LABEL_COLUMNS, row, strict=True)) for row in rows]
+
+    def save_label(self, label: Mapping[str, Any]) -> None:
+        """Save a label; it replaces an earlier one of the same person about the same criterion.
+
+        Another process may be writing the run meanwhile.
+        """
+        names = ", ".join(LABEL_COLUMNS)
+        marks = ", ".join(f":{name}" for name in LABEL_COLUMNS)
+        values = {name: label.get(name) for name in LABEL_COLUMNS}
+        with explain_errors(self.path):
+            connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
+            try:
+                with connection:
+                    connection.execute(
+                        f"INSERT OR REPLACE INTO labels ({names}) VALUES ({marks})", values
+                    )
+            finally:
+                connection.close()
+
     def read_run(self) -> dict[str, Any]:
         """Return the metadata of the run."""
         return _read_about(self.select("SELECT about FROM run"), self.path)
@@ -361,10 +402,9 @@ def _list_ids(connection: sqlite3.Connection) -> list[int]:
             for (rollout_id,) in connection.execute(query):
                 if isinstance(rollout_id, int):  # a damaged page may hold anything
                     ids.add(rollout_id)
-    if not ids:
-        return []
-    # An id that no query could list may still be readable by itself.
-    return list(range(1, max(ids) + 1))
+    # An id that no query could list may still be readable by itself. Damage can make an id huge.
+    most = min(max(ids, default=0), 2 * len(ids) + BATCH_ROWS)
+    return sorted(ids | set(range(1, most + 1)))
 
 
 def _recover_rollout(connection: sqlite3.Connection, rollout_id: int) -> SavedRollout | None:

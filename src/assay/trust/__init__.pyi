@@ -22,16 +22,15 @@ from assay.trust.estimate import wilson as wilson
 from assay.trust.golden_run import GoldenReport as GoldenReport
 from assay.trust.golden_run import GoldenResult as GoldenResult
 from assay.trust.golden_run import run_golden as run_golden
-from assay.trust.labels import LABELS as LABELS
 from assay.trust.labels import Joined as Joined
 from assay.trust.labels import Label as Label
 from assay.trust.labels import LabelledItem as LabelledItem
-from assay.trust.labels import find_label_files as find_label_files
 from assay.trust.labels import hash_text as hash_text
 from assay.trust.labels import join as join
 from assay.trust.labels import quote_some as quote_some
 from assay.trust.labels import read_labels as read_labels
 from assay.trust.labels import read_run_labels as read_run_labels
+from assay.trust.labels import save_label as save_label
 from assay.trust.matrix_comparison import MatrixComparison as MatrixComparison
 from assay.trust.matrix_comparison import compare_all as compare_all
 from assay.trust.matrix_comparison import compare_pairs as compare_pairs

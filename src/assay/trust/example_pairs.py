@@ -36,7 +36,7 @@ _COLUMNS_OF_ANY_EXAMPLE = frozenset(
 _LONGEST_SETTING = 60  # characters of a setting that are shown
 
 
-class Change(Record):
+class SettingChange(Record):
     """A setting in which two runs differ."""
 
     setting: str
@@ -296,13 +296,13 @@ def list_changes(
     first_values: RunValues,
     second_values: RunValues,
     pairs: ExamplePairs,
-) -> tuple[Change, ...]:
+) -> tuple[SettingChange, ...]:
     """Return the settings in which two runs differ."""
-    changes: list[Change] = []
+    changes: list[SettingChange] = []
 
     def add_if_different(setting: str, before: object, after: object) -> None:
         if before != after:
-            changes.append(Change(setting, *_format_settings(before, after)))
+            changes.append(SettingChange(setting, *_format_settings(before, after)))
 
     add_if_different("model", first.model, second.model)
     add_if_different("judge", first.judge, second.judge)
@@ -312,7 +312,7 @@ def list_changes(
         count = f"another for {pairs.other_prompt:,} of {examples}"
         first_name = str(first.options.get("prompt_name") or "")
         second_name = str(second.options.get("prompt_name") or "")
-        changes.append(Change("prompt", first_name, f"{second_name} ({count})".strip()))
+        changes.append(SettingChange("prompt", first_name, f"{second_name} ({count})".strip()))
     if "prompt" not in first.config and "prompt" not in second.config:
         add_if_different("system prompt", *_name_system_prompts(first_values, second_values))
     add_if_different(

@@ -11,17 +11,17 @@ from assay.aggregation import group_by_key
 from assay.criterion import hash_json
 from assay.errors import LabelError
 from assay.messages import read_conversation
-from assay.runs.jsonable import to_jsonable
+from assay.runs import Run
+from assay.runs.jsonable import encodable, to_jsonable
 from assay.runs.row import Key, Row
 from assay.runs.row_rubrics import RowRubrics
 from assay.tables import rows_of
 from assay.trust.questions import Answer, Question, list_panel_answers, read_row_questions
 from assay.wording import format_count, format_value, suggest_word
 
-LABELS = "labels.jsonl"
-"""The file in the folder of a run that the page appends labels to."""
+# Files in the folder of a run whose labels count beside those in the run itself. What is exported
+# from a report can be put there.
 LABEL_FILES = "labels*.jsonl"
-"""The files in the folder of a run that hold its labels; exports of reports can be added to them."""
 
 # The fields of a label, and other names of columns that are accepted for them.
 _FIELDS = (
@@ -190,16 +190,16 @@ def read_labels(*sources: object, mapping: Mapping[str, str] | None = None) -> l
     return labels
 
 
-def find_label_files(folder: Path) -> list[Path]:
-    """Return the files with labels in the folder of a run, with the one that the page writes first."""
-    paths = sorted(folder.glob(LABEL_FILES))
-    paths.sort(key=lambda path: path.name != LABELS)
-    return paths
+def read_run_labels(run: Run) -> list[Label]:
+    """Read the labels in a run and in files `labels*.jsonl` beside it, and merge them."""
+    files = sorted(run.file.folder.glob(LABEL_FILES))
+    return _merge_labels([run.file.read_labels(), *files], None)
 
 
-def read_run_labels(folder: Path) -> list[Label]:
-    """Read and merge all files with labels in the folder of a run. Empty if there are none."""
-    return _merge_labels(find_label_files(folder), None)
+def save_label(run: Run, label: Label) -> None:
+    """Save a label in a run, which another process may be writing."""
+    row = label.to_dict()
+    run.file.save_label({**row, "example": encodable(label.example), "sample": label.sample})
 
 
 def _merge_labels(sources: Sequence[object], mapping: Mapping[str, str] | None) -> list[Label]:
@@ -347,7 +347,7 @@ class _LabelMatcher:
             if label.criterion not in questions:
                 self.unknown_criteria.append(format_value(label.criterion))
                 continue
-            key = (label.example, label.sample)
+            key = (encodable(label.example), label.sample)
             self._unmatched.setdefault(key, []).append(label)
             if label.text_hash is not None:
                 self._rollouts_by_text.setdefault(label.text_hash, set()).add(key)
@@ -362,7 +362,8 @@ class _LabelMatcher:
         text_hash = hash_row_text(row) if self._rollouts_by_text else None
         is_text_labelled = False
         other_labels: list[Label] = []
-        for label in self._unmatched.pop(row.key, []):
+        key = (encodable(row.example), row.sample)
+        for label in self._unmatched.pop(key, []):
             if label.text_hash is None:
                 self._match(row, label)
                 self.by_row_number += _is_known_by_number(row)
@@ -372,7 +373,7 @@ class _LabelMatcher:
             else:
                 other_labels.append(label)
         if other_labels:
-            self._unmatched[row.key] = other_labels
+            self._unmatched[key] = other_labels
         if text_hash in self._rollouts_by_text:
             self._keep_row_with_text(row, text_hash, is_labelled=is_text_labelled)
 

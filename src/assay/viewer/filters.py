@@ -1,9 +1,10 @@
-"""Filters say what to show of a run, in a line such as `criterion:polite verdict:UNMET -task:math score<0.5`.
+"""Filters choose rollouts of a run, as in `criterion:polite verdict:UNMET -task:math score<0.5`.
 
-The page reads the same language in JavaScript, and both are held to one table of cases.
+`parse_filter` reads a filter, and `build_condition` turns it into SQL over the tables of a run. The
+page reads the same language in JavaScript (`page/filters.js`); both are tested with
+`tests/cases/run_filters.jsonl`.
 """
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -13,22 +14,25 @@ from assay.wording import suggest_word
 
 NUMBERS: Final = ("score", "reward", "seconds", "cost", "sample")
 WORDS: Final = ("example", "task", "error", "text", "criterion", "verdict", "tag")
-FLAGS: Final = {
-    "error": "errors <> ''",
-    "label": "labelled",
-    "unscored": "NOT scored",
-    "disagreement": "disagreement > 0",
-}  # terms that may stand alone: rows that have one
-_SEARCHED: Final = {
-    # Texts are kept apart and in small letters: a table without them is read in a tenth of the time.
-    "text": "(SELECT text FROM texts WHERE texts.place = rows.place)",
-    "error": "lower(errors)",
+
+# What a word stands for if it is a whole term.
+_FLAGS: Final = {
+    "error": "error IS NOT NULL",
+    "label": "is_labelled(example, sample)",
+    "unscored": "score IS NULL AND reward IS NULL",
+    "disagreement": "EXISTS (SELECT 1 FROM verdicts WHERE rollout = rollouts.id AND disagreement > 0)",
 }
-_TERM = re.compile(
+# `is_labelled`, `lower_text`, `searchable_text` and `short_answer` are functions of `RolloutTable`: SQLite's own `lower` knows
+# only the letters of English.
+_SEARCHED_TEXTS: Final = {
+    "text": "searchable_text(prompt, completion)",
+    "error": "lower_text(error)",  # a line per criterion, as `name: message`
+}
+_TERM: Final = re.compile(
     r"""(?P<minus>-)?
     (?:
         (?P<name>[A-Za-z_]+)(?P<operator><=|>=|[:~<>=])(?:"(?P<quoted>[^"]*)"?|(?P<value>[^\s"]*))
-      | "(?P<words>[^"]*)"?
+      | "(?P<phrase>[^"]*)"?
       | (?P<word>\S+)
     )""",
     re.VERBOSE,
@@ -36,31 +40,42 @@ _TERM = re.compile(
 
 
 class FilterError(AssayError, ValueError):
-    """A filter that cannot be read."""
+    """A filter cannot be read; the message says why."""
 
 
 class Term(NamedTuple):
-    """One condition."""
+    """One condition of a filter."""
 
     name: str
-    operator: str  # `has` for a flag, `:` for equal words, `~` for a part of them, and those that compare numbers
+    # "has" for a flag, ":" for the same words, "~" for a part of them, and "<", "<=", ">", ">="
+    # and "=" for numbers.
+    operator: str
     value: str
     negated: bool
 
 
-def terms_of(text: str) -> list[Term]:
-    """The terms of a filter, which must all hold."""
-    return [_term(found) for found in _TERM.finditer(text)]
+class SqlCondition(NamedTuple):
+    """A condition of SQL, and the values of its question marks."""
+
+    sql: str
+    values: Sequence[object]
 
 
-def _term(found: re.Match[str]) -> Term:
-    negated = found["minus"] is not None
-    words = found["words"] if found["words"] is not None else found["word"]
+def parse_filter(text: str) -> list[Term]:
+    """Return the terms of a filter, which must all hold. Raise `FilterError` if one is unreadable."""
+    return [_read_term(match) for match in _TERM.finditer(text)]
+
+
+def _read_term(match: re.Match[str]) -> Term:
+    negated = match["minus"] is not None
+    if match["word"] in _FLAGS:
+        return Term(match["word"], "has", "", negated)
+    words = match["word"] if match["phrase"] is None else match["phrase"]
     if words is not None:
-        is_flag = found["word"] in FLAGS
-        return Term(words, "has", "", negated) if is_flag else Term("text", "~", words, negated)
-    name, operator = found["name"].lower(), found["operator"]
-    value = found["quoted"] if found["quoted"] is not None else found["value"]
+        return Term("text", "~", words, negated)
+    name = match["name"].lower()
+    operator = match["operator"]
+    value = match["value"] if match["quoted"] is None else match["quoted"]
     if name in NUMBERS and operator != "~":
         try:
             float(value)
@@ -68,66 +83,78 @@ def _term(found: re.Match[str]) -> Term:
             raise FilterError(f"{name} is compared with {value!r}: give a number") from None
         return Term(name, "=" if operator == ":" else operator, value, negated)
     if name in WORDS and operator in (":", "~", "="):
-        return Term(
-            name, "~" if operator == "~" or name in ("text", "error") else ":", value, negated
-        )
-    if name not in (*NUMBERS, *WORDS):
-        raise FilterError(
-            f"there is no {name!r} to filter by: {suggest_word(name, (*NUMBERS, *WORDS))}"
-        )
-    kind = "text, so use : or <" if name in NUMBERS else "number, so use : or ~"
-    raise FilterError(f"{name}{operator}{value} cannot be read: {name} is no {kind}")
+        searches = operator == "~" or name in _SEARCHED_TEXTS
+        return Term(name, "~" if searches else ":", value, negated)
+    if name in NUMBERS:
+        problem = f"{name} is a number: use :, <, <=, > or >="
+    elif name in WORDS:
+        problem = f"{name} is a text: use : or ~"
+    else:
+        problem = suggest_word(name, (*NUMBERS, *WORDS))
+        raise FilterError(f"there is no {name!r} to filter by: {problem}")
+    raise FilterError(f"{name}{operator}{value} cannot be read: {problem}")
 
 
-def where(
-    terms: Sequence[Term], criteria: Collection[str], tags: Mapping[str, Collection[str]]
-) -> tuple[str, list[object]]:
-    """A condition of SQL for the terms over the table `rows`, and what it is filled with.
+def build_condition(
+    terms: Sequence[Term], criteria: Sequence[str], tags: Mapping[str, Collection[str]]
+) -> SqlCondition:
+    """Return the condition for rows of the table `rollouts`.
 
-    `criterion:` and `verdict:` belong together: one criterion has to have the verdict.
+    `criteria` are the names of all criteria of the run, and `tags` the names that have each tag.
+    `criterion:`, `tag:` and `verdict:` go together: one criterion must fit all of them.
     """
-
-    def named_by(term: Term) -> Collection[str]:
-        if term.name == "tag":
-            return tags.get(term.value, ())
-        wanted = term.value.lower()
-        exact = [name for name in criteria if name.lower() == wanted]
-        return exact or [name for name in criteria if wanted in name.lower()]
-
-    def said(among: Collection[str], verdict: str | None = None) -> tuple[str, list[object]]:
-        """That one of these criteria has a verdict, or this one."""
-        test = "key IN (SELECT value FROM json_each(?))" + (
-            "" if verdict is None else " AND lower(value) = ?"
-        )
-        values = [json.dumps(list(among)), *([] if verdict is None else [verdict])]
-        return f"EXISTS (SELECT 1 FROM json_each(rows.verdicts) WHERE {test})", list(values)
-
-    def condition(term: Term) -> tuple[str, list[object]]:
-        name, value = term.name, term.value.lower()
-        if term.operator == "has":
-            return FLAGS[name], []
-        if name in ("criterion", "tag"):
-            return said(asked if term in named else named_by(term))
-        if name == "verdict":
-            return said(asked, value)
-        if name in NUMBERS:
-            return f"{name} {term.operator} ?", [float(value)]
-        if term.operator == "~":
-            return f"instr({_SEARCHED.get(name, f'lower({name})')}, ?) > 0", [value]
-        return f"lower({name}) = ?", [value]
-
-    named = [term for term in terms if term.name in ("criterion", "tag") and not term.negated]
-    asked = list(criteria)
-    for term in named:
-        asked = [name for name in asked if name in named_by(term)]
-    asks_verdict = any(term.name == "verdict" and not term.negated for term in terms)
+    naming = [term for term in terms if term.name in ("criterion", "tag") and not term.negated]
+    named = [
+        name for name in criteria if all(name in _name_criteria(t, criteria, tags) for t in naming)
+    ]
+    has_verdict = any(term.name == "verdict" and not term.negated for term in terms)
     parts: list[str] = []
     values: list[object] = []
     for term in terms:
-        if term in named and asks_verdict:
-            continue
-        sql, given = condition(term)
-        # What is missing meets no condition, and so meets the opposite of each.
-        parts.append(f"({sql}) IS NOT TRUE" if term.negated else f"({sql})")
-        values += given
-    return " AND ".join(parts) or "1", values
+        if term in naming and has_verdict:
+            continue  # the term with the verdict asks for these criteria
+        if term.name == "verdict":
+            condition = _has_verdict(named, term.value)
+        elif term in naming:
+            condition = _has_verdict(named)
+        elif term.name in ("criterion", "tag"):
+            condition = _has_verdict(_name_criteria(term, criteria, tags))
+        else:
+            condition = _compare_column(term)
+        # A missing value meets no condition, and so it meets every negated one.
+        parts.append(f"({condition.sql}) IS NOT TRUE" if term.negated else f"({condition.sql})")
+        values += condition.values
+    return SqlCondition(" AND ".join(parts) or "1", values)
+
+
+def _name_criteria(
+    term: Term, criteria: Sequence[str], tags: Mapping[str, Collection[str]]
+) -> Collection[str]:
+    """Return the criteria that a term names: by a tag, by the whole name, or by a part of it."""
+    if term.name == "tag":
+        return tags.get(term.value, ())
+    wanted = term.value.lower()
+    same = [name for name in criteria if name.lower() == wanted]
+    return same or [name for name in criteria if wanted in name.lower()]
+
+
+def _has_verdict(names: Collection[str], verdict: str | None = None) -> SqlCondition:
+    """Return the condition that one of these criteria was asked, or has this verdict."""
+    marks = ", ".join("?" * len(names))
+    sql = f"SELECT 1 FROM verdicts WHERE rollout = rollouts.id AND criterion IN ({marks})"
+    values: list[object] = [*names]
+    if verdict is not None:
+        sql += " AND lower_text(short_answer(value, verdict, error)) = ?"
+        values.append(verdict.lower())
+    return SqlCondition(f"EXISTS ({sql})", values)
+
+
+def _compare_column(term: Term) -> SqlCondition:
+    if term.operator == "has":
+        return SqlCondition(_FLAGS[term.name], [])
+    if term.name in NUMBERS:
+        return SqlCondition(f"{term.name} {term.operator} ?", [float(term.value)])
+    if term.operator == "~":
+        text = _SEARCHED_TEXTS.get(term.name, f"lower_text({term.name})")
+        return SqlCondition(f"instr({text}, ?) > 0", [term.value.lower()])
+    return SqlCondition(f"lower_text({term.name}) = ?", [term.value.lower()])

@@ -1,4 +1,4 @@
-"""Work out what the page shows of a run, as plain data."""
+"""Collect what the page shows of a run, as plain data for JSON."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -10,127 +10,74 @@ from assay.media import read_medium
 from assay.messages import MEDIA_KINDS, Part, completion_text, read_conversation, read_parts
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import Citation, CriterionReport
-from assay.runs import Row, Summary
+from assay.runs import Row, Run, Summary
 from assay.runs.jsonable import encodable
 from assay.runs.metadata import CriterionAbout
 from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
 from assay.trust.labels import Label, hash_row_text
-from assay.viewer.row_index import RowIndex
+from assay.viewer.rollout_table import RolloutTable
 
-_TAGS = XMLParser(["answer"])
+_ANSWER_PARSER = XMLParser(["answer"])
 
 
-def picked(source: object, names: str) -> dict[str, Any]:
-    """Some attributes of an object by their names."""
+def pick_attributes(source: object, names: str) -> dict[str, Any]:
+    """Return some attributes of an object; `names` are separated by spaces."""
     return {name: getattr(source, name) for name in names.split()}
 
 
-def overview(index: RowIndex, summary: Summary) -> dict[str, Any]:
-    """What a run comes to: errors first, then scores, criteria, parts, and what it took."""
-    known = {criterion.name: criterion for criterion in index.run.about.criteria}
+def describe_run(run: Run, summary: Summary, table: RolloutTable) -> dict[str, Any]:
+    """Return the overview of a run: errors first, then scores, criteria, parts, and the cost."""
+    known = {criterion.name: criterion for criterion in run.about.criteria}
+    own_names = {name for name, is_own in table.list_criteria().items() if is_own}
+    rubric = run.about.rubric
+    conditional = {c.name for c in rubric.criteria if c.when} if rubric is not None else set[str]()
+    criteria: list[dict[str, Any]] = []
+    for name, criterion in summary.criteria.items():
+        name = encodable(name)
+        described = _describe_criterion(name, criterion, known.get(name))
+        described["conditional"] = name in conditional
+        criteria.append({**described, "own": name in own_names})
+    tags = [{"name": name, **_describe_mean(tag)} for name, tag in summary.tags.items()]
+    tasks: list[dict[str, Any]] = []
+    for name, task in summary.tasks.items():
+        counts = {"name": name, "rows": task.rollouts, "scored": task.scored}
+        tasks.append({**counts, **_describe_mean(task.score)})
+    pass_rates = [
+        {"k": k, **pick_attributes(rates, "any all examples")}
+        for k, rates in summary.passes.items()
+        if k > 1 or len(summary.passes) > 1
+    ]
     return {
         "rows": summary.rollouts,
-        **picked(summary, "examples scored unscored failed complete"),
-        "errors": _errors(index, summary),
-        "score": _estimate(summary.score) | {"histogram": index.histogram("score")},
-        "reward": _estimate(summary.reward) | {"histogram": index.histogram("reward")},
-        "criteria": [
-            _criterion(encodable(name), found, known.get(name))
-            | {"own": index.criteria.get(encodable(name), False)}
-            for name, found in summary.criteria.items()
-        ],
-        "tags": [{"name": name, **_estimate(tag)} for name, tag in summary.tags.items()],
-        "tasks": [
-            {"name": name, "rows": task.rollouts, "scored": task.scored, **_estimate(task.score)}
-            for name, task in summary.tasks.items()
-        ],
-        "pass": [
-            {"k": k, **picked(rate, "any all examples")}
-            for k, rate in summary.passes.items()
-            if k > 1 or len(summary.passes) > 1
-        ],
+        **pick_attributes(summary, "examples scored unscored failed complete"),
+        "errors": _list_errors(table, summary),
+        "score": {**_describe_mean(summary.score), "histogram": table.make_histogram("score")},
+        "reward": {**_describe_mean(summary.reward), "histogram": table.make_histogram("reward")},
+        "criteria": criteria,
+        "tags": tags,
+        "tasks": tasks,
+        "pass": pass_rates,
         "threshold": summary.threshold,
         "pass_measure": summary.pass_measure,
         "spent": summary.spent.to_dict(),
-        "slowest": index.most("seconds"),
-        "dearest": index.most("cost"),
+        "worst": table.list_worst(),
+        "slowest": table.list_largest("seconds"),
+        "dearest": table.list_largest("cost"),
+        "columns": table.list_data_columns(),
+        "constant": table.list_constant_columns(),
     }
 
 
-def whole_row(
-    index: RowIndex,
-    number: int,
-    row: Row,
-    labels: Sequence[Label],
-    criteria: Sequence[CriterionAbout],
-) -> dict[str, Any]:
-    """All of one rollout; what judges were asked and said stands under the criterion it was about."""
-    fields = dict(row.fields)
-    completion = fields.pop("completion", "")
-    text = completion_text(completion)
-    parts = read_parts(fields.get("prompt"), completion)
-    about = index.run.about.rubric
-    asked = () if about is None else about.criteria
-    # The hashes of the wording that a label may hold; a new label gets the first one.
-    guidelines = {criterion.name: [criterion.guideline, criterion.hash] for criterion in criteria}
-    names = {criterion.question: criterion.name for criterion in asked}
-    return {
-        "number": number,
-        **picked(row, "example sample task score reward scored error model altered"),
-        "prompt": _messages(fields.pop("prompt", ""), "user"),
-        "completion": _messages(completion, "assistant"),
-        "text": text,
-        "text_hash": hash_row_text(row),
-        "parsed": _parsed(text),
-        "answer": fields.pop("answer", None),
-        "info": fields.pop("info", None) or None,
-        "columns": {name: value for name, value in fields.items() if name != "task"},
-        **picked(row.report, "vetoed_by reason shown"),
-        "lines": [
-            _line(line, text, [label for label in labels if label.criterion == line.name], parts)
-            | {"guidelines": guidelines.get(line.name, [])}
-            for line in row.report.lines
-        ],
-        "media": [_media(part) for part in parts if part.kind in MEDIA_KINDS],
-        "timing": dict(row.timing),
-        "spent": row.spent.to_dict(),
-        "spent_on_model": row.spent_on_model.to_dict(),
-        "spent_on_judge": row.spent_on_judge.to_dict(),
-        "judge_log": [
-            {**call, "criterion": names.get(call["question"].partition("@")[0])}
-            for call in row.judge_log
-        ],
-    }
-
-
-def _media(part: Part) -> dict[str, Any]:
-    """An image, an audio clip or a PDF as the page shows it: of a type that its bytes show, and that no script can be in."""
-    try:
-        medium = read_medium(part)
-    except MediaError as error:
-        return {"address": part.address, "error": str(error)}
-    return {"address": part.address, **medium.description, "url": medium.url}
-
-
-def _parsed(text: str) -> str | None:
-    """The result that an answer marks: a run does not keep the parser that its rubric read with."""
-    if "</answer>" in text:
-        return _TAGS.parse_answer(text)
-    if "boxed" in text:
-        return extract_boxed_answer(text, strict=True) or None
-    return extract_hash_answer(text)
-
-
-def _errors(index: RowIndex, summary: Summary) -> list[dict[str, Any]]:
+def _list_errors(table: RolloutTable, summary: Summary) -> list[dict[str, Any]]:
     """Return each kind of error with its criteria, its first row and the message there."""
-    errors: dict[tuple[str, str | None], dict[str, Any]] = {}
+    errors: dict[tuple[str, str], dict[str, Any]] = {}
     for criterion, kinds in summary.errors_by_criterion.items():
         for kind, count in kinds.items():
-            row, message = index.first_error(criterion, kind)
+            number, message = table.find_first_error(criterion, kind)
             error = errors.setdefault(
                 (kind, message),
-                {"criteria": [], "kind": kind, "count": 0, "first_row": row, "message": message},
+                {"criteria": [], "kind": kind, "count": 0, "first_row": number, "message": message},
             )
             error["count"] += count
             if criterion != "rollout":
@@ -138,56 +85,133 @@ def _errors(index: RowIndex, summary: Summary) -> list[dict[str, Any]]:
     return sorted(errors.values(), key=lambda error: -error["count"])
 
 
-def _criterion(name: str, found: CriterionSummary, about: Criterion | None) -> dict[str, Any]:
+def _describe_criterion(
+    name: str, summary: CriterionSummary, criterion: Criterion | None
+) -> dict[str, Any]:
+    """Return what the overview shows of a criterion; `criterion` is None if only rows have it."""
+    words = [{"word": word, "count": count} for word, count in summary.verdicts.items()]
     return {
         "name": name,
-        "requirement": None if about is None else about.requirement,
-        "choices": [] if about is None else list(about.choices),
-        "allow_na": about is not None and about.allow_na,
-        "judged": about is not None and about.judged,
-        "weight": found.weight,
-        "counted": about is None or about.counts,
-        **_estimate(found.value),
-        **picked(found, "met unmet not_applicable unneeded"),
-        "error": found.errors,
-        "verdicts": [{"word": word, "count": count} for word, count in found.verdicts.items()],
+        "requirement": None if criterion is None else criterion.requirement,
+        "choices": [] if criterion is None else list(criterion.choices),
+        "allow_na": criterion is not None and criterion.allow_na,
+        "judged": criterion is not None and criterion.judged,
+        "weight": summary.weight,
+        "counted": criterion is None or criterion.counts,
+        "required": criterion is not None and criterion.required,
+        **_describe_mean(summary.value),
+        **pick_attributes(summary, "met unmet not_applicable unneeded"),
+        "error": summary.errors,
+        "verdicts": words,
     }
 
 
-def _estimate(estimate: MeanEstimate) -> dict[str, Any]:
-    return picked(estimate, "mean low high count")
+def _describe_mean(estimate: MeanEstimate) -> dict[str, Any]:
+    return pick_attributes(estimate, "mean low high count")
 
 
-def _line(
-    line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequence[Part] = ()
+def describe_row(
+    run: Run,
+    number: int,
+    row: Row,
+    labels: Sequence[Label],
+    criteria: Sequence[CriterionAbout],
 ) -> dict[str, Any]:
+    """Return everything about one rollout. `criteria` are those that it was scored by."""
+    fields = dict(row.fields)
+    completion = fields.pop("completion", "")
+    text = completion_text(completion)
+    parts = read_parts(fields.get("prompt"), completion)
+    rubric = run.about.rubric
+    names = {} if rubric is None else {c.question: c.name for c in rubric.criteria}
+    # The hashes of the wording that a label may hold; a new label gets the first one.
+    guidelines = {criterion.name: [criterion.guideline, criterion.hash] for criterion in criteria}
+    lines: list[dict[str, Any]] = []
+    for line in row.report.lines:
+        line_labels = [label for label in labels if label.criterion == line.name]
+        described = _describe_line(line, text, line_labels, parts)
+        lines.append({**described, "guidelines": guidelines.get(line.name, [])})
+    calls = [
+        {**call, "criterion": names.get(call["question"].partition("@")[0])}
+        for call in row.judge_log
+    ]
     return {
-        **picked(
-            line, "name requirement weight value reason error counted passed disagreement tags"
-        ),
+        "number": number,
+        **pick_attributes(row, "example sample task score reward scored error model altered"),
+        "prompt": _list_messages(fields.pop("prompt", ""), "user"),
+        "completion": _list_messages(completion, "assistant"),
+        "text": text,
+        "text_hash": hash_row_text(row),
+        "parsed": _parse_answer(text),
+        "answer": fields.pop("answer", None),
+        "info": fields.pop("info", None) or None,
+        "columns": {name: value for name, value in fields.items() if name != "task"},
+        **pick_attributes(row.report, "vetoed_by reason shown"),
+        "lines": lines,
+        "media": [_describe_medium(part) for part in parts if part.kind in MEDIA_KINDS],
+        "timing": dict(row.timing),
+        "spent": row.spent.to_dict(),
+        "spent_on_model": row.spent_on_model.to_dict(),
+        "spent_on_judge": row.spent_on_judge.to_dict(),
+        "judge_log": calls,
+    }
+
+
+def _describe_line(
+    line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequence[Part]
+) -> dict[str, Any]:
+    """Return what the page shows of one answer; `text` is the last reply of the rollout."""
+    attributes = "name requirement weight value reason error counted passed disagreement tags"
+    evidence = list(line.citations)
+    if line.requirement is not None:
+        evidence = _list_evidence(line, text, parts)
+    return {
+        **pick_attributes(line, attributes),
         "verdict": line.short_answer,
-        "evidence": _evidence(line, text, parts)
-        if line.requirement is not None
-        else list(line.citations),
+        "evidence": evidence,
         "nested": line.requirement is None and bool(line.lines) and not line.steps,
         "steps": bool(line.steps),
-        "votes": [_line(vote, text, (), parts) for vote in line.lines],
+        "votes": [_describe_line(vote, text, (), parts) for vote in line.lines],
         "labels": [label.to_dict() for label in labels],
     }
 
 
-def _evidence(line: CriterionReport, text: str, parts: Sequence[Part]) -> list[Citation]:
-    """What a reason cites: of the last reply, or of another part, which is named; or that it is not there."""
-    found = citations_of(line.reason, parts if len(parts) > 1 else (), text)
-    # The line says what the judge was not shown, which may be in the rollout all the same.
-    return [*line.citations, *found[len(line.citations) :]]
+def _list_evidence(line: CriterionReport, text: str, parts: Sequence[Part]) -> list[Citation]:
+    """Return what a reason cites of the last reply or of another part, which is named.
+
+    The line knows its own citations, which may be of something that is no part of the rollout.
+    """
+    citations = citations_of(line.reason, parts if len(parts) > 1 else (), text)
+    return [*line.citations, *citations[len(line.citations) :]]
 
 
-def _messages(said: Any, role: str) -> list[dict[str, Any]]:
-    """Messages, whatever they were given as, numbered as citations number them."""
-    return [
-        dict(cast("Mapping[str, Any]", each))
-        if isinstance(each, Mapping)
-        else {"role": role, "content": each}
-        for each in read_conversation(said, role)
-    ]
+def _describe_medium(part: Part) -> dict[str, Any]:
+    """Return an image, an audio clip or a PDF as the page shows it.
+
+    Its type is that of its bytes, and is never one that can contain a script.
+    """
+    try:
+        medium = read_medium(part)
+    except MediaError as error:
+        return {"address": part.address, "error": str(error)}
+    return {"address": part.address, **medium.description, "url": medium.url}
+
+
+def _parse_answer(text: str) -> str | None:
+    """Return the result that an answer marks. A run does not save the parser of its rubric."""
+    if "</answer>" in text:
+        return _ANSWER_PARSER.parse_answer(text)
+    if "boxed" in text:
+        return extract_boxed_answer(text, strict=True) or None
+    return extract_hash_answer(text)
+
+
+def _list_messages(conversation: Any, role: str) -> list[dict[str, Any]]:
+    """Return messages in any form as mappings. A plain text becomes one message with this role."""
+    messages: list[dict[str, Any]] = []
+    for message in read_conversation(conversation, role):
+        if isinstance(message, Mapping):
+            messages.append(dict(cast("Mapping[str, Any]", message)))
+        else:
+            messages.append({"role": role, "content": message})
+    return messages

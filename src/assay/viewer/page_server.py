@@ -1,26 +1,25 @@
 """Serve the page of some runs over HTTP, for one person on one machine.
 
-What models wrote is hostile: it leaves here as JSON, and the page may run no script but its own. A page of
-another site can neither read this one, since the name it was asked under must be ours, nor write to it.
+What models wrote may be hostile: it is sent as JSON, and the page may run no script but its own. A
+page of another site can neither read this one, because requests must name this host, nor write to
+it, because labels must be sent as JSON.
 """
 
 import asyncio
-import contextlib
 import errno
 import json
 import os
 import socket
 import sys
 import webbrowser
-from collections.abc import AsyncGenerator, Callable, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from assay.errors import AssayError, MissingExtraError
 from assay.runs.jsonable import as_utf_8
-from assay.viewer.page_export import KINDS, POLICY, page_file
-from assay.viewer.viewed_runs import GLANCE, NotFoundError, ViewedRun, ViewedRuns
+from assay.viewer.page_files import COMMON_POLICY, MEDIA_TYPES, read_page_file
+from assay.viewer.viewed_runs import NotFoundError, ViewedRun, ViewedRuns
 
 try:
     import uvicorn
@@ -38,15 +37,17 @@ except ModuleNotFoundError as error:
 HOST: Final = "127.0.0.1"
 FIRST_PORT: Final = 7600
 PORTS_TO_TRY: Final = 100
-_OWN: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
 HEADERS: Final = {
-    "Content-Security-Policy": f"{_OWN}; {POLICY}; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        f"img-src 'self' data:; {COMMON_POLICY}; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-MOST_ROWS: Final = 1000  # rows that one request may have
-LONGEST_LABEL: Final = 100_000
+MOST_ROWS: Final = 1000  # rows in one reply
+LARGEST_LABEL: Final = 100_000  # bytes
 
 
 def serve_page(
@@ -62,15 +63,9 @@ def serve_page(
     that a bookmark of the page and what the browser remembers of it usually stay valid.
     `print_address` gets the address as soon as it can be opened.
     """
-    listening = _listen(port)
-    with listening:
+    app = make_page_app(ViewedRuns(paths))
+    with _listen(port) as listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
-        # Indices are kept between two looks.
-        folder = (
-            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "pages"
-        )
-        folder.mkdir(parents=True, exist_ok=True)
-        app = viewer_app(ViewedRuns(paths, folder))
         # The socket listens already, so a browser that opens the address now is served in a moment.
         print_address(address)
         if opens_browser:
@@ -102,93 +97,89 @@ def has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def viewer_app(
+def make_page_app(
     viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
 ) -> Starlette:
-    """The page and its data. `hosts` are the names it may be asked under."""
+    """Return the page and its data as an ASGI app, which answers only to these host names."""
 
-    @contextlib.asynccontextmanager
-    async def living(_: Starlette) -> AsyncGenerator[None]:
-        # Built beside the first looks, so that the page is there at once.
-        runs = viewed.runs.values()
-        reading = [
-            asyncio.ensure_future(asyncio.to_thread(run.read_on, viewed.closing)) for run in runs
-        ]
-        yield
-        viewed.closing.set()
-        await asyncio.gather(*reading, return_exceptions=True)
-        viewed.close()
+    def data_route(path: str, collect: Callable[[Request], Any]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return await _respond(lambda: collect(request))
 
-    def route(path: str, answer: Callable[[Request], Any]) -> Route:
-        async def answered(request: Request) -> Response:
-            return await _told(lambda: answer(request))
+        return Route(f"/api/{path}", endpoint)
 
-        return Route(f"/api/{path}", answered)
+    def run_route(path: str, collect: Callable[[ViewedRun, Request], Any]) -> Route:
+        def collect_from_run(request: Request) -> Any:
+            return collect(viewed.find_run(request.path_params["run"]), request)
 
-    def about_run(path: str, answer: Callable[[ViewedRun, Request], Any]) -> Route:
-        return route(
-            f"runs/{{run}}/{path}",
-            lambda asked: answer(viewed.run(asked.path_params["run"]), asked),
-        )
+        return data_route(f"runs/{{run}}/{path}", collect_from_run)
+
+    async def add_label(request: Request) -> Response:
+        return await _add_label(viewed, request)
 
     return Starlette(
         routes=[
-            route("runs", lambda _: [run.heading() for run in viewed.runs.values()]),
-            route(
-                "compare",
-                lambda asked: viewed.compare(*(asked.query_params.get(side, "") for side in "ab")),
+            data_route("runs", lambda _: [run.describe() for run in viewed.runs.values()]),
+            data_route("compare", lambda request: _compare(viewed, request)),
+            run_route("overview", lambda run, _: run.overview()),
+            run_route("rows", _list_rows),
+            run_route(
+                "rows/{number:int}",
+                lambda run, request: run.describe_row(request.path_params["number"]),
             ),
-            about_run("overview", lambda run, _: run.overview()),
-            about_run("rows", _rows),
-            about_run("rows/{number:int}", lambda run, asked: run.row(asked.path_params["number"])),
-            about_run(
-                "groups/{example:path}", lambda run, asked: run.group(asked.path_params["example"])
+            run_route(
+                "groups/{example:path}",
+                lambda run, request: run.describe_group(request.path_params["example"]),
             ),
-            about_run("changes", _changes),
-            Route("/api/runs/{run}/labels", partial(_label, viewed), methods=["POST"]),
-            Route("/{name:path}", _file),
+            run_route("changes", lambda run, _: {"rows": run.count(), "live": run.is_live}),
+            Route("/api/runs/{run}/labels", add_label, methods=["POST"]),
+            Route("/{name:path}", _send_file),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
             Middleware(GZipMiddleware, minimum_size=2000),
         ],
-        lifespan=living,
     )
 
 
-def _rows(run: ViewedRun, request: Request) -> dict[str, Any]:
-    asked = request.query_params
-
-    def number(name: str, usual: int) -> int:
-        text = asked.get(name) or ""
-        return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else usual
-
-    order = {
-        "sort": asked.get("sort", "number"),
-        "descending": asked.get("descending") in ("1", "true"),
-    }
-    some = {"offset": number("offset", 0), "limit": min(MOST_ROWS, number("limit", 100))}
-    return run.page(asked.get("q", ""), **order, **some)
+def _compare(viewed: ViewedRuns, request: Request) -> dict[str, Any]:
+    query = request.query_params
+    return viewed.compare(query.get("a", ""), query.get("b", ""))
 
 
-def _changes(run: ViewedRun, _: Request) -> dict[str, Any]:
-    run.look(GLANCE)
-    return {"rows": run.rows, "live": run.live}
+def _list_rows(run: ViewedRun, request: Request) -> dict[str, Any]:
+    query = request.query_params
+    return run.list_rows(
+        query.get("q", ""),
+        sort=query.get("sort", "number"),
+        descending=query.get("descending") in ("1", "true"),
+        offset=_read_count(query.get("offset"), default=0),
+        limit=min(MOST_ROWS, _read_count(query.get("limit"), default=100)),
+    )
 
 
-async def _label(viewed: ViewedRuns, request: Request) -> Response:
-    # A form of another site cannot say that it sends JSON without being asked about first.
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    if kind != "application/json":
-        return _refused(415, f"the label came as {kind or 'nothing'}: send application/json")
+def _read_count(text: str | None, *, default: int) -> int:
+    """Return a number of a query; the default if there is none, or if it is not a small number."""
+    if text and text.isascii() and text.isdecimal() and len(text) < 16:
+        return int(text)
+    return default
+
+
+async def _add_label(viewed: ViewedRuns, request: Request) -> Response:
+    # A form of another site cannot send JSON without the browser asking this server first.
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    if content_type != "application/json":
+        return _refuse(415, f"the label came as {content_type or 'nothing'}: send application/json")
     body = await request.body()
-    if len(body) > LONGEST_LABEL:
-        return _refused(413, f"a label of {len(body):,} bytes: give at most {LONGEST_LABEL:,}")
+    if len(body) > LARGEST_LABEL:
+        return _refuse(413, f"the label has {len(body):,} bytes: give at most {LARGEST_LABEL:,}")
     try:
-        said = json.loads(body)
-        number, criterion = int(said["row"]), str(said["criterion"])
-        note, rater = str(said.get("note") or ""), str(said.get("rater") or "")
-        verdict = said["verdict"]
+        data = json.loads(body)
+        number = int(data["row"])
+        criterion = str(data["criterion"])
+        verdict = data["verdict"]
+        note = str(data.get("note") or "")
+        rater = str(data.get("rater") or "")
     except (
         ValueError,
         TypeError,
@@ -197,31 +188,35 @@ async def _label(viewed: ViewedRuns, request: Request) -> Response:
         RecursionError,
         OverflowError,  # `1e400` is read as infinity
     ) as error:
-        return _refused(400, f"no label ({error}): give row, criterion, verdict, note and rater")
-    run = request.path_params["run"]
-    return await _told(
-        lambda: viewed.run(run).add_label(number, criterion, verdict, note, rater).to_dict()
+        return _refuse(
+            400,
+            f"this is not a label ({error}): give row, criterion, verdict, note and rater",
+        )
+    identity = request.path_params["run"]
+    return await _respond(
+        lambda: viewed.find_run(identity).add_label(number, criterion, verdict, note, rater)
     )
 
 
-async def _told(work: Callable[[], Any]) -> Response:
-    """What the work gives, as JSON. It runs beside the loop, since it reads files."""
+async def _respond(collect: Callable[[], Any]) -> Response:
+    """Return as JSON what a function returns. It runs in a thread, because it reads files."""
     try:
-        body = await asyncio.to_thread(lambda: as_utf_8(work()))
+        body = await asyncio.to_thread(lambda: as_utf_8(collect()))
+    except NotFoundError as error:
+        return _refuse(404, str(error))
     except AssayError as error:
-        return _refused(404 if isinstance(error, NotFoundError) else 400, str(error))
+        return _refuse(400, str(error))
     return Response(body, headers=HEADERS, media_type="application/json")
 
 
-def _refused(status: int, message: str) -> Response:
-    return Response(
-        as_utf_8({"error": message}), status, headers=HEADERS, media_type="application/json"
-    )
+def _refuse(status: int, message: str) -> Response:
+    body = as_utf_8({"error": message})
+    return Response(body, status, headers=HEADERS, media_type="application/json")
 
 
-async def _file(request: Request) -> Response:
+async def _send_file(request: Request) -> Response:
     name = request.path_params["name"] or "index.html"
-    text = page_file(name)
+    text = read_page_file(name)
     if text is None:
-        return _refused(404, f"there is no file {name!r}")
-    return Response(text, headers=HEADERS, media_type=KINDS[name[name.rfind(".") :]])
+        return _refuse(404, f"there is no file {name!r}")
+    return Response(text, headers=HEADERS, media_type=MEDIA_TYPES[PurePosixPath(name).suffix])

@@ -1,234 +1,182 @@
-"""ViewedRuns holds the runs that a page shows, each with its index, which is built while people look."""
+"""ViewedRuns holds the runs that a page shows. Everything is read from their files when it is asked for."""
 
 import hashlib
-import json
-import math
 import os
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from assay import trust
 from assay.advantage import advantages
 from assay.errors import AssayError
 from assay.messages import ALLOWED_MEDIA, media_access
-from assay.redaction import get_logger
-from assay.runs import Row, Run, RunError
+from assay.runs import Row, Run
+from assay.runs.jsonable import encodable
 from assay.runs.listing import find_runs
-from assay.runs.metadata import media_folders
+from assay.runs.metadata import CriterionAbout, media_folders
+from assay.runs.row import Key
 from assay.runs.row_rubrics import RowRubrics
-from assay.runs.run_store import WriterLock
-from assay.trust.labels import LABELS, Label, find_label_files, hash_row_text, read_run_labels
+from assay.trust.labels import Label, hash_row_text, read_run_labels, save_label
 from assay.trust.questions import read_row_criteria
 from assay.viewer import page_data
-from assay.viewer.row_index import RowIndex
-
-logger = get_logger(__name__)
-
-GLANCE: Final = 0.1  # seconds that a request waits at most for the index of a large run; the rest is read meanwhile
+from assay.viewer.page_data import pick_attributes
+from assay.viewer.rollout_table import RolloutTable
 
 
 class NotFoundError(AssayError, LookupError):
-    """No such run, or no such row."""
+    """There is no such run, row or criterion."""
 
 
 class ViewedRun:
     """One run on a page."""
 
-    def __init__(self, identity: str, run: Run, place: Path | None) -> None:
+    def __init__(self, identity: str, run: Run) -> None:
         self.identity = identity
         self.run = run
-        self.index = RowIndex(run, place)
-        self.rows = 0
-        self._looked = float("-inf")
-        self._looking = threading.Lock()
-        self._labels: list[Label] = []
-        # The files that the labels were read from: name, time of the last change, and size.
-        self._label_files: list[tuple[str, int, int]] = []
+        self.table = RolloutTable(run.file, run.about.criteria, self._list_labelled)
         self._row_rubrics = RowRubrics()
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether a process is writing the run."""
         return self.run.file.is_being_written
 
-    def look(self, seconds: float = math.inf) -> bool:
-        """Take in what the run has gained, for so long at most; whether that is all of it."""
-        # Where another thread is at it already, what there is by now will do, unless all of it is wanted.
-        if not self._looking.acquire(timeout=-1 if seconds == math.inf else seconds):
-            return False
-        try:
-            if time.monotonic() - self._looked < 1:  # a run that grows is looked at every second
-                return True
-            is_whole = self.index.extend(seconds)
-            self.rows = len(self.index)
-            self.index.label((label.example, label.sample) for label in self.labels())
-            if is_whole:
-                self._looked = time.monotonic()
-            return is_whole
-        finally:
-            self._looking.release()
+    def count(self) -> int:
+        return self.table.count()
 
-    def read_on(self, stopping: threading.Event) -> None:
-        """Read the run to its end, bit by bit, so that requests meanwhile get an answer."""
-        try:
-            while not stopping.is_set() and not self.look(GLANCE):
-                time.sleep(0.01)  # or no other thread would get hold of the index
-        except Exception:
-            # Every request looks for itself, so each is told too.
-            logger.exception("%s cannot be read to its end", self.run.path)
-
-    def heading(self) -> dict[str, Any]:
-        """The run in one line."""
-        if (
-            not self.rows
-        ):  # the first request may come before anything was read, and a run is not empty for that
-            self.look(GLANCE)
-        about, rubric = self.run.about, self.run.about.rubric
+    def describe(self) -> dict[str, Any]:
+        """Return the line of the run in the list of runs."""
+        about = self.run.about
+        rubric = about.rubric
+        summary = self.run.summary()
         return {
             "id": self.identity,
             "name": self.run.path.resolve().name,
-            **page_data.picked(about, "kind created model judge resolved"),
+            **pick_attributes(about, "kind created model judge resolved"),
             "environment": about.config.get("env_id"),
             "env_args": about.config.get("env_args"),
             "rubric": None if rubric is None else {"name": rubric.name, "hash": rubric.hash},
-            **page_data.picked(self, "rows live"),
+            "rows": self.count(),
+            "live": self.is_live,
+            **pick_attributes(summary.score, "mean low high"),
+            "errors": sum(summary.errors.values()),
+            "cost": summary.spent.cost,
         }
 
     def overview(self) -> dict[str, Any]:
-        """What the run comes to. `indexed` rows are in the histogram and the table so far."""
-        self.look(GLANCE)
-        return {**page_data.overview(self.index, self.run.summary()), "indexed": self.rows}
+        return page_data.describe_run(self.run, self.run.summary(), self.table)
 
-    def page(self, query: str, **options: Any) -> dict[str, Any]:
-        self.look(GLANCE)
-        return self.index.page(query, **options)
+    def list_rows(
+        self,
+        query: str,
+        *,
+        sort: str = "number",
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> dict[str, Any]:
+        """Return how many rows fit a filter, and some of them; see `RolloutTable.list_rows`."""
+        return self.table.list_rows(
+            query, sort=sort, descending=descending, offset=offset, limit=limit
+        )
 
-    def row(self, number: int) -> dict[str, Any]:
-        row = self._found(number)
-        said = [label for label in self.labels() if (label.example, label.sample) == row.key]
+    def describe_row(self, number: int) -> dict[str, Any]:
+        """Return everything about one rollout."""
+        row = self._read_row(number)
+        key = (encodable(row.example), row.sample)
+        labels = [label for label in self.read_labels() if _find_key(label) == key]
+        criteria = self._read_criteria(row)
         with media_access(ALLOWED_MEDIA.get().folders or media_folders(self.run.about)):
-            criteria = read_row_criteria(row, self.run.about.rubric, self._row_rubrics)
-            return page_data.whole_row(self.index, number, row, said, criteria)
+            return page_data.describe_row(self.run, number, row, labels, criteria)
 
-    def _found(self, number: int) -> Row:
-        row = self.index.row(number)
-        if row is None:
-            self.look()
-            row = self.index.row(number)
-        if row is None:
-            raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
-        return row
+    def _read_row(self, number: int) -> Row:
+        rollout_id = self.table.find_id(number)
+        if rollout_id is None:
+            raise NotFoundError(f"there is no row {number}: the run has {self.count()}")
+        return self.run.row_at(rollout_id)
 
-    def group(self, example: str) -> dict[str, Any]:
-        """The rollouts of one prompt side by side, with the advantage that each has over the others."""
-        self.look()
-        rows = [self.row(number) for number in self.index.numbers_of(example)]
+    def _read_criteria(self, row: Row) -> Sequence[CriterionAbout]:
+        """Return the criteria that a row was scored by: those of the run, or its own."""
+        return read_row_criteria(row, self.run.about.rubric, self._row_rubrics)
+
+    def describe_group(self, example: str) -> dict[str, Any]:
+        """Return the rollouts of one example, with the advantage of each over the others."""
+        rows = [self.describe_row(number) for number in self.table.list_numbers(example)]
         if not rows:
             raise NotFoundError(f"there is no example {example!r}")
-        over = zip(rows, advantages([row["reward"] for row in rows]), strict=True)
-        held: list[dict[str, Any]] = [
-            {**row, "media": [], "advantage": advantage} for row, advantage in over
-        ]
-        return {"example": rows[0]["example"], "prompt": rows[0]["prompt"], "rows": held}
+        group_advantages = advantages([row["reward"] for row in rows])
+        for row, advantage in zip(rows, group_advantages, strict=True):
+            row["media"] = []
+            row["advantage"] = advantage
+        return {"example": rows[0]["example"], "prompt": rows[0]["prompt"], "rows": rows}
 
-    def labels(self) -> list[Label]:
-        """Return the labels about this run; read them again if their files have changed."""
-        files: list[tuple[str, int, int]] = []
-        for path in find_label_files(self.run.path):
-            status = path.stat()
-            files.append((path.name, status.st_mtime_ns, status.st_size))
-        if files != self._label_files:
-            self._labels = read_run_labels(self.run.path)
-            self._label_files = files
-        return self._labels
+    def read_labels(self) -> list[Label]:
+        """Return what people said about the rollouts of this run."""
+        return read_run_labels(self.run)
 
-    def add_label(self, number: int, criterion: str, verdict: Any, note: str, rater: str) -> Label:
-        """Write what a person says beside the run; what the judge said stays."""
-        row = self._found(number)
-        criteria = read_row_criteria(row, self.run.about.rubric, self._row_rubrics)
-        guidelines = {asked.name: asked.guideline for asked in criteria}
+    def _list_labelled(self) -> set[Key]:
+        return {_find_key(label) for label in self.read_labels()}
+
+    def add_label(
+        self, number: int, criterion: str, verdict: Any, note: str, rater: str
+    ) -> dict[str, Any]:
+        """Save what a person says about one criterion, and return the label. The verdict stays."""
+        row = self._read_row(number)
+        guidelines = {c.name: c.guideline for c in self._read_criteria(row)}
         if criterion not in guidelines:
-            raise NotFoundError(
-                f"there is no criterion {criterion!r}: there are {', '.join(guidelines)}"
-            )
-        fields = {
-            "example": row.example,
-            "sample": row.sample,
-            "criterion": criterion,
-            "verdict": verdict,
-            "rater": rater,
-            "note": note,
-            "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "guideline": guidelines[criterion],
-            "text_hash": hash_row_text(row),
-        }
-        label = Label.from_row(fields)
-        # In ASCII, which also holds half characters, so that a label names its rollout exactly.
-        line = json.dumps(label.to_dict()).encode() + b"\n"
-        with (self.run.path / LABELS).open("ab+") as file:
-            # A file that was written by hand may lack the end of its last line.
-            file.seek(0, os.SEEK_END)
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":
-                    line = b"\n" + line
-            file.write(line)
-        self.index.label([row.key])
-        return label
+            names = ", ".join(guidelines)
+            raise NotFoundError(f"there is no criterion {criterion!r}: there are {names}")
+        label = Label.from_row(
+            {
+                "example": row.example,
+                "sample": row.sample,
+                "criterion": criterion,
+                "verdict": verdict,
+                "rater": rater,
+                "note": note,
+                "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                "guideline": guidelines[criterion],
+                "text_hash": hash_row_text(row),
+            }
+        )
+        save_label(self.run, label)
+        return label.to_dict()
+
+
+def _find_key(label: Label) -> Key:
+    """Return the rollout that a label is about, as the tables of a run name it."""
+    return encodable(label.example), label.sample
 
 
 class ViewedRuns:
-    """All runs of a page, by short ids."""
+    """All runs of a page, by identity: a short hash of the path."""
 
-    def __init__(self, paths: Sequence[str | Path], cache: Path | None = None) -> None:
-        """`cache` is the folder that indices are kept in; None keeps them in memory."""
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        """A path is a run or a folder of runs."""
         self.runs: dict[str, ViewedRun] = {}
-        self.closing = threading.Event()
-        self._locks: list[WriterLock] = []
         for path in chain.from_iterable(map(find_runs, paths)):
             run = Run.open(path)
             identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
-            if identity in self.runs:
-                continue
-            place = None
-            if cache is not None:
-                with suppress(RunError):  # another page of the run keeps its index there now
-                    self._locks.append(WriterLock(cache / f"{identity}.sqlite"))
-                    place = cache / f"{identity}.sqlite"
-            self.runs[identity] = ViewedRun(identity, run, place)
+            self.runs.setdefault(identity, ViewedRun(identity, run))
 
-    def run(self, identity: str) -> ViewedRun:
+    def values(self) -> list[ViewedRun]:
+        return list(self.runs.values())
+
+    def find_run(self, identity: str) -> ViewedRun:
         if identity not in self.runs:
             raise NotFoundError(f"there is no run {identity!r} here")
         return self.runs[identity]
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
-        """Two runs held against each other; flips know the rows of both."""
-        one, other = self.run(first), self.run(second)
-        one.look()
-        other.look()
-        # Only now, since statistics need an extra that looking at runs does not.
-        comparison = trust.compare(one.run, other.run)
-        names = (one.run.path.resolve().name, other.run.path.resolve().name)
-        found: dict[str, Any] = comparison.to_dict()
-        found["decision"] = comparison.decide(names)
-        for flip in found["flips"]:
-            key = (flip["example"], flip["sample"])
-            flip |= {
-                "first_row": one.index.number_of(*key),
-                "second_row": other.index.number_of(*key),
-            }
-        return found
-
-    def close(self) -> None:
-        self.closing.set()
-        for run in self.runs.values():
-            run.index.close()
-        for lock in self._locks:
-            lock.release()
+        """Return the comparison of two runs. Each flip has the numbers of its rows in both."""
+        before, after = self.find_run(first), self.find_run(second)
+        comparison = trust.compare(before.run, after.run)
+        names = (before.run.path.resolve().name, after.run.path.resolve().name)
+        data: dict[str, Any] = {**comparison.to_dict(), "decision": comparison.decide(names)}
+        for flip in data["flips"]:
+            example = encodable(flip["example"])
+            flip["first_row"] = before.table.find_number(example, flip["sample"])
+            flip["second_row"] = after.table.find_number(example, flip["sample"])
+        return data

@@ -19,11 +19,14 @@
     { key: "seconds", title: "Time", width: 84, sorts: true, side: "number", cell: (row) => seconds(row.seconds) },
     { key: "cost", title: "Cost", width: 84, sorts: true, side: "number", cell: (row) => dollars(row.cost) },
     { key: "labelled", title: "Labelled", width: 84, sorts: true, cell: (row) => (row.labelled ? "yes" : "") },
+    { key: "prompt", title: "Prompt", width: 260, text: true, cell: (row) => foreign(row.prompt) },
+    { key: "answer", title: "Reference", width: 200, text: true, cell: (row) => foreign(row.answer) },
     { key: "error", title: "Error", width: 220, cell: (row) => (row.error ? element("span.error-text", {}, foreign(row.error.slice(0, 200))) : "") },
-    { key: "preview", title: "Answer", width: 0, cell: (row) => foreign(row.preview) },
+    { key: "preview", title: "Answer", width: 0, text: true, cell: (row) => foreign(row.preview) },
   ];
   const USUAL = ["number", "example", "task", "score", "seconds", "cost", "preview"];
   const FEW = ["number", "score", "preview"];
+  const SIDE_BY_SIDE = ["number", "prompt", "answer", "preview", "score"];
 
   function scoreCell(row) {
     if (!row.scored || row.score === null) return element("span.verdict.error", {}, row.error ? "error" : "unscored");
@@ -53,8 +56,8 @@
     return element("span.dots", {}, Object.entries(row.verdicts).map(([name, said]) => assay.verdicts.dot(said, criteria.get(name), `${name}: ${assay.verdicts.wordOf(said, criteria.get(name))}`)));
   }
 
-  /** Every column of a run: a criterion has one too. */
-  function columnsOf(criteria) {
+  /** Every column of a run. Each criterion has one, and each column of the data, whose names are `dataNames`. */
+  function columnsOf(criteria, dataNames) {
     const judged = criteria.map((one) => ({
       key: `criterion ${one.name}`, sort: one.name, title: one.name, width: widthFor(one.name), sorts: true, criterion: true,
       cell: (row) => (row.verdicts[one.name] == null ? "" : assay.verdicts.dot(row.verdicts[one.name], one, `${one.name}: ${assay.verdicts.wordOf(row.verdicts[one.name], one)}`)),
@@ -63,18 +66,20 @@
     const own = criteria.some((one) => one.own)
       ? [{ key: "verdicts", title: "Verdicts", width: 200, cell: (row) => verdictsCell(row, known) }]
       : [];
-    return [...FIXED, ...own, ...judged, ...LAST];
+    const data = dataNames.map((name) => ({ key: `data ${name}`, title: name, width: 180, text: true, cell: (row) => foreign(row.fields?.[name] ?? "") }));
+    return [...FIXED, ...own, ...judged, ...data, ...LAST];
   }
 
-  /** The keys of the columns that are shown: as chosen before, else what fits. */
-  function chosen(columns, rubric) {
+  /** The keys of the columns that are shown: as chosen before, else what fits. `constant` are columns with one value in all rows. */
+  function chosen(columns, rubric, constant) {
     const kept = assay.memory.get(`columns-${rubric}`);
     if (kept) return new Set(JSON.parse(kept));
     if (innerWidth < NARROW) return new Set(FEW);
     const judged = columns.filter((column) => column.criterion);
     // Where rows bring their own criteria, one column has those of each.
     const shown = columns.some(({ key }) => key === "verdicts") ? [{ key: "verdicts" }] : judged.slice(0, 8);
-    return new Set([...USUAL, ...shown.map((column) => column.key)]);
+    const usual = USUAL.filter((key) => !constant.includes(key));
+    return new Set([...usual, ...shown.map((column) => column.key)]);
   }
 
   function choose(keys, rubric) {
@@ -113,5 +118,10 @@
     });
   }
 
-  assay.columns = { columnsOf, chosen, choose, chooser };
+  /** The columns for reading texts side by side; a reference only where rows have one. */
+  function sideBySide(columns) {
+    return columns.filter(({ key }) => SIDE_BY_SIDE.includes(key)).sort((one, other) => SIDE_BY_SIDE.indexOf(one.key) - SIDE_BY_SIDE.indexOf(other.key));
+  }
+
+  assay.columns = { columnsOf, chosen, choose, chooser, sideBySide };
 })((globalThis.Assay ??= {}));

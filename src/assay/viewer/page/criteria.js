@@ -24,7 +24,10 @@
       element("div.criterion-name", {},
         element("a", { href: assay.routes.rows(run.id, { q: name }) }, foreign(one.name)),
         element("span.weight", { title: "weight" }, one.weight === null ? "weight varies" : `× ${one.weight}`),
+        element("span.badge", {}, one.judged ? "judged" : "code"),
         one.counted ? null : element("span.badge", {}, "not counted"),
+        one.required ? element("span.badge", { title: "If it fails, the score is capped." }, "required") : null,
+        one.conditional ? element("span.badge", { title: "It is asked only if its condition holds." }, "conditional") : null,
         one.requirement && one.requirement !== one.name ? element("div.note", {}, foreign(one.requirement)) : null),
       element("div.criterion-mean", {}, element("span.figure", {}, score(one.mean)), assay.bars.meanBar(one, domain)),
       assay.bars.shares(shareParts(one, run, name)));

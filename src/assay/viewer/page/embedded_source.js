@@ -32,6 +32,11 @@
       return this.#data.overviews[run].criteria;
     }
 
+    async columns(run) {
+      const { columns: data, constant } = this.#data.overviews[run];
+      return { data, constant };
+    }
+
     rows(run, wanted, signal) {
       return this.#runs.get(run).rows(wanted, signal);
     }

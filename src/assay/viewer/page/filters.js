@@ -41,8 +41,8 @@
     }
     const known = [...NUMBERS, ...WORDS];
     if (known.includes(name)) {
-      const kind = NUMBERS.includes(name) ? "text, so use : or <" : "number, so use : or ~";
-      throw new FilterError(`${name}${operator}${value} cannot be read: ${name} is no ${kind}`);
+      const advice = NUMBERS.includes(name) ? "a number: use :, <, <=, > or >=" : "a text: use : or ~";
+      throw new FilterError(`${name}${operator}${value} cannot be read: ${name} is ${advice}`);
     }
     throw new FilterError(`there is no '${name}' to filter by: ${assay.meant(name, known)}`);
   }

@@ -31,7 +31,7 @@
     const known = [
       ["environment", environment], ["arguments", env_args && JSON.stringify(env_args)],
       ["model", model], ["judge", judge], ["answered as", (resolved || []).join(", ")],
-      ["rubric", rubric && `${rubric.name || "unnamed"} ${String(rubric.hash).slice(0, 8)}`],
+      ["rubric", rubric && `${rubric.name || "unnamed"} ${String(rubric.hash).slice(0, 12)}`],
       [kind || "run", created && assay.words.time(created)],
     ].filter(([, value]) => value);
     return element("dl.about", {}, known.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, foreign(value)))));

@@ -5,21 +5,27 @@
   class HttpSource {
     /** Whether labels are written beside the run, and need no export. */
     savesLabels = true;
-    #criteria = new Map();
+    #overviews = new Map();
 
     runs() {
       return asked("api/runs");
     }
 
     async overview(run) {
-      const told = await asked(`api/runs/${part(run)}/overview`);
-      this.#criteria.set(run, told.criteria);
-      return told;
+      const overview = await asked(`api/runs/${part(run)}/overview`);
+      this.#overviews.set(run, overview);
+      return overview;
     }
 
-    /** What was asked in a run: the criteria of its overview, which stay the same while it grows. */
+    /** The criteria of a run, which stay the same while it grows. */
     async criteria(run) {
-      return this.#criteria.get(run) ?? (await this.overview(run)).criteria;
+      return (this.#overviews.get(run) ?? (await this.overview(run))).criteria;
+    }
+
+    /** The columns of the data, and those that have the same value in all rows: `{data, constant}`. */
+    async columns(run) {
+      const { columns: data, constant } = this.#overviews.get(run) ?? (await this.overview(run));
+      return { data, constant };
     }
 
     /** Rows that a filter lets through: `{total, rows}`. */

@@ -34,7 +34,7 @@
     const worth = isNumber(line.value) && !isPlain ? element("span.note", { title: "value" }, score(line.value)) : null;
     if (!label) return [chip, worth];
     const overrule = button(chip, (event) => label(line, place, event.currentTarget), {
-      class: "overrule", title: "Overrule this verdict", "aria-label": `${line.verdict || "no verdict"} for ${line.name}: overrule`, "aria-expanded": "false",
+      class: "overrule", title: "Overrule this verdict", "aria-label": `${assay.verdicts.wordOf(line.verdict, line) || "no verdict"} for ${line.name}: overrule`, "aria-expanded": "false",
     });
     return [overrule, worth];
   }

@@ -5,6 +5,8 @@
   const CUT = 20000;
   const MARKDOWN_UP_TO = 300000;
   const PIECE = 4000;
+  // Reasoning at the beginning of a text; without an end it extends to the end of the text.
+  const REASONING = /^\s*<(think|thinking|reasoning)>[^]*?(?:<\/\1>|$)/i;
 
   /** Messages one below the other. `first` is the number of the first of them in the conversation, by which parts are
       cited; `marksOf(place, address, text)` gives the marks of a message's text. */
@@ -28,10 +30,20 @@
       element("header", {}, element("span.role", {}, assay.dom.foreign(name)),
         hidden ? element("span.note", {}, `${assay.words.plural(hidden, "hidden character")}: raw text shows them`) : null),
       thinking ? element("details.thinking", at("thinking"), element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
-      text ? textBody(text, marks, raw) : null,
+      text ? foldedReasoning(text, marks, raw) : null,
       media.map(medium),
       assay.said.otherParts(message.content).filter((part) => raw || !media.length || !isMedium(part)).map(otherPart),
       assay.said.toolCalls(message).map((call, place) => toolCall(call, at("call", place))));
+  }
+
+  /** A text whose reasoning at its beginning is folded; raw text is shown as it is. */
+  function foldedReasoning(text, marks, raw) {
+    const found = raw ? null : REASONING.exec(text);
+    if (!found) return textBody(text, marks, raw);
+    const end = found[0].length;
+    const reasoning = element("details.thinking", {}, element("summary", {}, "Reasoning"), textBody(found[0], marks, true));
+    const after = marks.filter((mark) => mark.end > end).map((mark) => ({ ...mark, start: Math.max(0, mark.start - end), end: mark.end - end }));
+    return [reasoning, text.length > end ? textBody(text.slice(end), after, raw) : null];
   }
 
   function roleClass(role) {

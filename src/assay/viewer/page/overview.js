@@ -16,15 +16,15 @@
     return [
       element("h1.unseen", {}, `Overview of ${run.name}`),
       errorBanner(told, run),
-      told.indexed < told.rows ? element("p.banner.quiet", { role: "status" }, `The run is being read: ${count(told.indexed)} of ${count(told.rows)} rows are in the histogram and the table so far.`) : null,
-      told.complete === false && !run.live ? element("p.banner.quiet", {}, "The run was stopped before its end: these are the rows that it got to.") : null,
+      told.complete === false && !run.live ? element("p.banner.quiet", {}, "The run was stopped before its end. The figures are about the rows that were finished.") : null,
       element("div.tiles", {}, tiles(told)),
       distribution(told, run),
       told.criteria.length ? assay.criteriaSection(told, run) : null,
       element("div.pair", {}, partsSection("Tags", told.tags, (name) => `tag:${assay.filters.quoted(name)}`, run),
         partsSection("Tasks", told.tasks, (name) => `task:${assay.filters.quoted(name)}`, run)),
       told.pass?.length ? passes(told) : null,
-      element("div.pair", {}, extremes("Slowest", told.slowest, "seconds", seconds, run), extremes("Dearest", told.dearest, "cost", dollars, run)),
+      extremes("Worst", told.worst, "score", score, run),
+      element("div.pair", {}, extremes("Slowest", told.slowest, "seconds", seconds, run), extremes("Most expensive", told.dearest, "cost", dollars, run)),
     ];
   }
 
@@ -117,6 +117,7 @@
     if (!list?.length) return null;
     return section(title, {}, element("ol.extremes", {}, list.map((row) => element("li", {},
       element("a", { href: assay.routes.row(run.id, row.number) }, element("span.amount", {}, words(row[column])), ` row ${row.number}`),
+      row.reason ? element("span.reason", {}, foreign(row.reason)) : null,
       element("span.preview", {}, foreign(row.preview))))));
   }
 

@@ -13,7 +13,7 @@
 
   class Rollout {
     constructor(source, run, number, asked) {
-      Object.assign(this, { source, run, number, asked, raw: assay.memory.get("raw") === "1", before: null, after: null });
+      Object.assign(this, { source, run, number, asked, raw: assay.memory.get("raw") === "1", isSideBySide: assay.memory.get("side-by-side") === "1", before: null, after: null });
       this.order = { query: asked.q || "", sort: asked.sort || "number", descending: asked.desc === "1" };
     }
 
@@ -45,10 +45,12 @@
       this.verdicts ??= this.lines();
       const { row } = this;
       const judged = assay.said.judgedMessage(row.completion);
-      fill(main, element("div.rollout", {},
+      const completion = row.completion.length ? this.said(row.completion, row.prompt.length + 1, judged) : element("p.note", {}, "The model said nothing.");
+      fill(main, element("div.rollout", { class: this.isSideBySide ? "side-by-side" : null },
         this.heading(),
         element("div.said", {}, section("Prompt", {}, this.said(row.prompt, 1)),
-          section("Completion", {}, row.completion.length ? this.said(row.completion, row.prompt.length + 1, judged) : element("p.note", {}, "The model said nothing."))),
+          this.isSideBySide && hasValue(row.answer) ? section("Reference", {}, assay.messages.value(row.answer)) : null,
+          section("Completion", {}, completion)),
         element("div.found", {}, this.answers(), section("Verdicts", { note: "click a verdict to overrule it" }, this.verdicts),
           this.judgeLog(), this.facts())));
     }
@@ -70,6 +72,7 @@
           element("a.button", { href: this.back() }, "Rows"),
           element("a.button", { href: assay.routes.group(run.id, row.example) }, "Same prompt"),
           button(this.raw ? "Rendered" : "Raw text", () => this.toggleRaw(), { "aria-pressed": String(this.raw), title: "key r" }),
+          button("Side by side", () => this.toggleSideBySide(), { "aria-pressed": String(this.isSideBySide), title: "prompt, reference and completion side by side" }),
           this.source.savesLabels ? null : button("Export labels", () => this.exportLabels())),
         row.error ? element("p.banner.error", { role: "alert" }, element("span.sign", { "aria-hidden": "true" }, "!"), foreign(row.error)) : null,
         row.vetoed_by?.length ? element("p.banner.quiet", {}, "The score is capped: ", foreign(row.vetoed_by.join(", ")), " failed and is required.") : null,
@@ -86,10 +89,9 @@
     /** What was taken as the answer beside what was wanted. */
     answers() {
       const { row } = this;
-      const has = (value) => value !== null && value !== undefined && value !== "";
-      if (!has(row.answer) && !has(row.parsed)) return null;
-      const side = (name, value) => element("div", {}, element("h3", {}, name), has(value) ? [assay.messages.value(value), formulaOf(value)] : element("p.note", {}, "none"));
-      return section("Answer", {}, element("div.beside", {}, has(row.parsed) ? side("Parsed", row.parsed) : null, side("Gold", row.answer)));
+      if (!hasValue(row.answer) && !hasValue(row.parsed)) return null;
+      const side = (name, value) => element("div", {}, element("h3", {}, name), hasValue(value) ? [assay.messages.value(value), formulaOf(value)] : element("p.note", {}, "none"));
+      return section("Answer", {}, element("div.beside", {}, hasValue(row.parsed) ? side("Parsed", row.parsed) : null, side("Reference", row.answer)));
     }
 
     lines() {
@@ -171,6 +173,13 @@
       assay.labelling.download(`labels-${time}.jsonl`, this.source.exported(this.run.id));
     }
 
+    toggleSideBySide() {
+      this.isSideBySide = !this.isSideBySide;
+      assay.memory.set("side-by-side", this.isSideBySide ? "1" : null);
+      this.show(this.main);
+      this.main.querySelector("[title^='prompt, reference']").focus();
+    }
+
     toggleRaw() {
       this.raw = !this.raw;
       assay.memory.set("raw", this.raw ? "1" : null);
@@ -186,6 +195,10 @@
       const turn = (href) => () => href && assay.routes.go(href, {});
       return { j: turn(this.after), k: turn(this.before), r: () => this.toggleRaw(), Escape: turn(this.back()), u: turn(this.back()) };
     }
+  }
+
+  function hasValue(value) {
+    return value !== null && value !== undefined && value !== "";
   }
 
   /** An answer in LaTeX also as a formula. */

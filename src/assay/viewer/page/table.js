@@ -7,17 +7,19 @@
 
   /** Show the rows that a filter lets through. The filter, the order and the place are in the address. */
   async function table({ source, run, asked }, main) {
-    const made = new Table(source, run, await source.criteria(run.id), asked);
+    const [criteria, columns] = [await source.criteria(run.id), await source.columns(run.id)];
+    const made = new Table(source, run, criteria, columns, asked);
     fill(main, made.parts());
     await made.restart(asked.at === undefined ? null : Number(asked.at));
     return { title: "Rows", refresh: () => made.virtual.restart({ keep: true }), keys: made.keys(), focus: made.scroller };
   }
 
   class Table {
-    constructor(source, run, criteria, asked) {
+    constructor(source, run, criteria, { data, constant }, asked) {
       Object.assign(this, { source, run, query: asked.q || "", sort: asked.sort || "number", descending: asked.desc === "1", active: -1 });
-      this.columns = assay.columns.columnsOf(criteria);
-      this.wanted = assay.columns.chosen(this.columns, run.rubric?.hash);
+      this.columns = assay.columns.columnsOf(criteria, data);
+      this.wanted = assay.columns.chosen(this.columns, run.rubric?.hash, constant);
+      this.isSideBySide = assay.memory.get("side-by-side") === "1";
       this.input = this.filterBox();
       this.message = element("p.filter-error", { id: "filter-error", role: "alert" });
       this.total = element("span.total", { role: "status" });
@@ -42,9 +44,21 @@
         element("form.toolbar", { role: "search", onsubmit: (event) => { event.preventDefault(); this.refilter(0); this.scroller.focus(); } },
           element("label.unseen", { for: "filter" }, "Filter rows"), this.input,
           element("div.chips", {}, chips.map(([term, words]) => button(words, () => this.add(term), { class: "chip", title: `add ${term} to the filter` }))),
-          this.total, chooser),
+          this.total, this.sideBySideButton(), chooser),
         this.message, this.scroller,
       ];
+    }
+
+    /** A button that shows prompt, reference and answer of each row side by side, wrapped. */
+    sideBySideButton() {
+      const toggle = (event) => {
+        this.isSideBySide = !this.isSideBySide;
+        assay.memory.set("side-by-side", this.isSideBySide ? "1" : null);
+        event.currentTarget.setAttribute("aria-pressed", String(this.isSideBySide));
+        this.drawHead();
+        this.virtual.measureAgain();
+      };
+      return button("Side by side", toggle, { "aria-pressed": String(this.isSideBySide), title: "prompt, reference and answer of each row" });
     }
 
     filterBox() {
@@ -119,12 +133,15 @@
     }
 
     shownColumns() {
+      if (this.isSideBySide) return assay.columns.sideBySide(this.columns);
       return this.columns.filter((column) => this.wanted.has(column.key));
     }
 
     drawHead() {
       const shown = this.shownColumns();
-      fill(this.widths, shown.map((column) => element("col", { styles: column.width ? { width: `${column.width}px` } : {} })));
+      const hasWidth = (column) => column.width && !(this.isSideBySide && column.text);
+      this.grid.classList.toggle("side-by-side", this.isSideBySide);
+      fill(this.widths, shown.map((column) => element("col", { styles: hasWidth(column) ? { width: `${column.width}px` } : {} })));
       this.grid.style.minWidth = `${shown.reduce((sum, column) => sum + (column.width || 200), 0)}px`;
       fill(this.head, element("tr", { "aria-rowindex": "1" }, shown.map((column) => this.headCell(column))));
     }
@@ -162,7 +179,10 @@
     }
 
     cell(column, row, index) {
-      if (column.key !== "number") return element("td", { class: column.side }, column.cell(row));
+      if (column.key !== "number") {
+        const content = column.cell(row);
+        return element("td", { class: column.side }, this.isSideBySide && column.text ? element("div.text", {}, content) : content);
+      }
       const flag = row.labelled ? element("span.flag", { title: "labelled" }, "✎") : null;
       return element("th", { scope: "row" }, element("a", { href: this.address(row, index) }, String(row.number)), flag);
     }

@@ -59,6 +59,13 @@
       this.show();
     }
 
+    /** Draw every row anew after a change of their height. */
+    measureAgain() {
+      this.#isMeasured = false;
+      this.#clear();
+      this.show();
+    }
+
     /** Bring a row into sight. */
     reveal(index) {
       const { scrollTop, clientHeight } = this.scroller;

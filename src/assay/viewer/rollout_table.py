@@ -1,0 +1,305 @@
+"""RolloutTable answers the questions of the page about a run's rollouts, each with a query."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any, Final
+
+from assay.criterion import Criterion
+from assay.messages import completion_text, question_text
+from assay.runs.row import Key
+from assay.runs.run_store import BATCH_ROWS, LARGEST_INTEGER, RunFile
+from assay.viewer.filters import build_condition, parse_filter
+
+HISTOGRAM_BARS: Final = 20
+PREVIEW_LENGTH: Final = 400  # characters of a text that the table shows
+SAMPLED_ROWS: Final = 200  # rows whose fields tell which columns the data have
+# Fields of a rollout that have a column of their own in the table, or none.
+_NAMED_FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "rubric"})
+
+_SORTABLE: Final = {
+    "number": "row",
+    "disagreement": "(SELECT max(disagreement) FROM verdicts WHERE rollout = rollouts.id)",
+    "labelled": "is_labelled(example, sample)",
+    **{name: name for name in ("example", "sample", "task", "score", "reward", "seconds", "cost")},
+}
+
+
+class RolloutTable:
+    """The rollouts of one run. It can be used from several threads, and while the run is written."""
+
+    def __init__(
+        self,
+        run_file: RunFile,
+        criteria: Sequence[Criterion],
+        list_labelled: Callable[[], Set[Key]],
+    ) -> None:
+        """`criteria` are those of the run's rubric. Rows may bring further ones.
+
+        `list_labelled` returns the rollouts that have a label.
+        """
+        self._file = run_file
+        self._criteria = criteria
+        self._list_labelled = list_labelled
+
+    @contextmanager
+    def _connect(self) -> Generator[sqlite3.Connection]:
+        """Open the run's file, with the functions that filters use."""
+        labelled = self._list_labelled()
+
+        def is_labelled(example: str, sample: int) -> bool:
+            return (example, sample) in labelled
+
+        with self._file.connect() as connection:
+            connection.create_function("is_labelled", 2, is_labelled)
+            for function in (lower_text, searchable_text, short_answer):
+                name = function.__name__
+                arguments = function.__code__.co_argcount
+                connection.create_function(name, arguments, function, deterministic=True)
+            yield connection
+
+    def count(self) -> int:
+        """Return how many rollouts are saved by now."""
+        return self._file.select_value("SELECT count(*) FROM rollouts")
+
+    def list_criteria(self) -> dict[str, bool]:
+        """Return the names of all criteria, and whether only rubrics of rows have them."""
+        criteria = {criterion.name: False for criterion in self._criteria}
+        query = "SELECT criterion FROM verdicts GROUP BY criterion ORDER BY min(rollout), position"
+        for (name,) in self._file.select(query):
+            criteria.setdefault(name, True)
+        return criteria
+
+    def list_tags(self) -> dict[str, list[str]]:
+        """Return the names of the criteria that have each tag."""
+        tags: dict[str, list[str]] = {}
+        for criterion in self._criteria:
+            for tag in criterion.tags:
+                tags.setdefault(tag, []).append(criterion.name)
+        query = "SELECT DISTINCT criterion, tags FROM verdicts WHERE tags IS NOT NULL"
+        for name, text in self._file.select(query):
+            for tag in json.loads(text):
+                names = tags.setdefault(tag, [])
+                if name not in names:
+                    names.append(name)
+        return tags
+
+    def list_data_columns(self) -> list[str]:
+        """Return the names of the columns of the data, as far as the first rows have them."""
+        query = (
+            "SELECT DISTINCT key FROM (SELECT data FROM rollouts ORDER BY id LIMIT ?), "
+            "json_each(data, '$.fields')"
+        )
+        names = [name for (name,) in self._file.select(query, (SAMPLED_ROWS,))]
+        return [name for name in names if name not in _NAMED_FIELDS]
+
+    def list_constant_columns(self) -> list[str]:
+        """Return the columns that have the same value in all rows, which tell nothing."""
+        names = ("sample", "task", "seconds", "cost")
+        tests = ", ".join(f"min({name}) IS max({name})" for name in names)
+        [is_constant] = self._file.select(f"SELECT {tests} FROM rollouts")
+        return [name for name, constant in zip(names, is_constant, strict=True) if constant]
+
+    def list_rows(
+        self,
+        query: str = "",
+        *,
+        sort: str = "number",
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> dict[str, Any]:
+        """Return how many rows fit a filter, and some of them in order.
+
+        Rows without the value that is sorted by come last. `limit` -1 means all rows.
+        """
+        criteria = self.list_criteria()
+        condition = build_condition(parse_filter(query), list(criteria), self.list_tags())
+        order, order_values = _SORTABLE.get(sort, "row"), []
+        if sort not in _SORTABLE and sort in criteria:
+            order = "(SELECT value FROM verdicts WHERE rollout = rollouts.id AND criterion = ?)"
+            order_values = [sort]
+        direction = "DESC" if descending else "ASC"
+        with self._connect() as connection:
+            (total,) = connection.execute(
+                f"SELECT count(*) FROM rollouts WHERE {condition.sql}", condition.values
+            ).fetchone()
+            found = connection.execute(
+                f"SELECT id, {order} AS sorted FROM rollouts WHERE {condition.sql} "
+                f"ORDER BY sorted IS NULL, sorted {direction}, row, id LIMIT ? OFFSET ?",
+                (*order_values, *condition.values, limit, offset),
+            )
+            ids = [rollout_id for rollout_id, _ in found]
+            rows = list(_read_rows(connection, ids))
+        return {"total": total, "rows": rows}
+
+    def find_id(self, number: int) -> int | None:
+        """Return the id of the rollout with this number, from 1; None if there is none."""
+        if number > LARGEST_INTEGER:
+            return None
+        query = "SELECT id FROM rollouts WHERE row = ? ORDER BY id LIMIT 1"
+        return self._file.select_value(query, (number - 1,))
+
+    def find_number(self, example: str, sample: int) -> int | None:
+        """Return the number of a rollout, from 1; None if the run does not have it."""
+        if sample > LARGEST_INTEGER:
+            return None
+        query = "SELECT row + 1 FROM rollouts WHERE example = ? AND sample = ?"
+        return self._file.select_value(query, (example, sample))
+
+    def list_numbers(self, example: str) -> list[int]:
+        """Return the numbers of the rollouts of one example, in the order of their samples."""
+        query = "SELECT row + 1 FROM rollouts WHERE example = ? ORDER BY sample"
+        return [number for (number,) in self._file.select(query, (example,))]
+
+    def make_histogram(self, column: str) -> dict[str, list[float]]:
+        """Return how `score` or `reward` is distributed, over bars of one width.
+
+        They reach from the least value to the largest, and at least from 0 to 1.
+        """
+        assert column in ("score", "reward")
+        scored = f"FROM rollouts WHERE {column} IS NOT NULL"
+        [(least, largest)] = self._file.select(f"SELECT min({column}), max({column}) {scored}")
+        if least is None:
+            return {"edges": [], "counts": []}
+        low, high = min(0.0, least), max(1.0, largest)
+        width = (high - low) / HISTOGRAM_BARS
+        bar = f"min({HISTOGRAM_BARS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
+        counts = dict(
+            self._file.select(f"SELECT {bar}, count(*) {scored} GROUP BY 1", (low, width))
+        )
+        edges = [low + width * index for index in range(HISTOGRAM_BARS + 1)]
+        return {"edges": edges, "counts": [counts.get(index, 0) for index in range(HISTOGRAM_BARS)]}
+
+    def list_largest(self, column: str, count: int = 5) -> list[dict[str, Any]]:
+        """Return the rows with the most `seconds` or the highest `cost`."""
+        rows = self.list_rows(sort=column, descending=True, limit=count)["rows"]
+        return [row for row in rows if row[column]]
+
+    def list_worst(self, count: int = 5) -> list[dict[str, Any]]:
+        """Return the rows with the lowest scores, each with the answer that cost it most."""
+        rows = self.list_rows("-unscored", sort="score", limit=count)["rows"]
+        for row in rows:
+            row["reason"] = self._explain_score(row["example"], row["sample"])
+        return rows
+
+    def _explain_score(self, example: str, sample: int) -> str:
+        """Return the answer that took most from a score, with its reason; empty if none did."""
+        weights = {criterion.name: criterion.weight for criterion in self._criteria}
+        query = (
+            "SELECT criterion, value, verdict, reason, verdicts.error FROM verdicts "
+            "JOIN rollouts ON rollouts.id = rollout WHERE example = ? AND sample = ? "
+            "AND value IS NOT NULL ORDER BY position"
+        )
+        explanation, largest_loss = "", 0.0
+        for criterion, value, verdict, reason, error in self._file.select(query, (example, sample)):
+            weight = weights.get(criterion, 1.0)
+            loss = weight * (1 - value) if weight > 0 else -weight * value
+            if loss > largest_loss:
+                largest_loss = loss
+                explanation = f"{criterion}: {reason or short_answer(value, verdict, error)}"
+        return explanation
+
+    def find_first_error(self, criterion: str, kind: str) -> tuple[int | None, str]:
+        """Return the first row with an error of this kind in a criterion, and its message.
+
+        The criterion `rollout` stands for errors of whole rollouts.
+        """
+        query = "SELECT row + 1, error FROM rollouts WHERE instr(error, ?) > 0 ORDER BY row LIMIT 1"
+        prefix = f"{criterion}: "
+        for number, error in self._file.select(query, (prefix + kind,)):
+            lines: list[str] = error.split("\n")
+            return number, next(
+                (line.removeprefix(prefix) for line in lines if line.startswith(prefix)), ""
+            )
+        return None, ""
+
+
+def _read_rows(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield the rows with these ids, in this order, as the table of the page shows them."""
+    for start in range(0, len(ids), BATCH_ROWS):
+        batch = ids[start : start + BATCH_ROWS]
+        marks = ", ".join("?" * len(batch))
+        rows: dict[int, dict[str, Any]] = {}
+        cursor = connection.execute(
+            "SELECT id, row + 1 AS number, example, sample, task, score, reward, seconds, cost, "
+            f"error, {_SORTABLE['labelled']} AS labelled, data "
+            f"FROM rollouts WHERE id IN ({marks})",
+            batch,
+        )
+        names = [column[0] for column in cursor.description]
+        for values in cursor:
+            row = dict(zip(names, values, strict=True))
+            row["error"] = row["error"] or ""
+            row["scored"] = row["score"] is not None or row["reward"] is not None
+            row["labelled"] = bool(row["labelled"])
+            row |= _preview_fields(json.loads(row.pop("data")).get("fields") or {})
+            row["disagreement"] = 0.0
+            row["verdicts"] = {}
+            rows[row.pop("id")] = row
+        verdicts = connection.execute(
+            "SELECT rollout, criterion, value, verdict, error, disagreement FROM verdicts "
+            f"WHERE rollout IN ({marks}) ORDER BY rollout, position",
+            batch,
+        )
+        for rollout_id, criterion, value, verdict, error, disagreement in verdicts:
+            row = rows[rollout_id]
+            row["verdicts"][criterion] = short_answer(value, verdict, error)
+            row["disagreement"] = max(row["disagreement"], disagreement or 0.0)
+        for rollout_id in batch:
+            yield rows[rollout_id]
+
+
+def lower_text(text: str | None) -> str | None:
+    """Return a text in lower case, in any language."""
+    return None if text is None else text.lower()
+
+
+def searchable_text(prompt: str | None, completion: str | None) -> str:
+    """Return the texts of a rollout in lower case. Conversations are given as JSON."""
+    question = question_text(_read_messages(prompt))
+    return f"{question}\n{completion_text(_read_messages(completion))}".lower()
+
+
+def short_answer(value: float | None, verdict: str | None, error: str | None) -> str:
+    """Return an answer in a word: the verdict, the number, `error` or `not asked`."""
+    if error is not None:
+        return "error"
+    if verdict:
+        return verdict
+    if value is None:
+        return "not asked"
+    return f"{value:.4g}"
+
+
+def _preview_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the beginnings of the texts of a rollout, and of its other columns."""
+    others = {name: value for name, value in fields.items() if name not in _NAMED_FIELDS}
+    return {
+        "prompt": _shorten(question_text(fields.get("prompt", ""))),
+        "answer": _shorten(fields.get("answer")),
+        "preview": _shorten(completion_text(fields.get("completion", ""))),
+        "fields": {name: _shorten(value) for name, value in others.items()},
+    }
+
+
+def _shorten(value: Any) -> str:
+    """Return the beginning of a text on one line; other values as JSON."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    words = text[: 4 * PREVIEW_LENGTH].split()
+    return " ".join(words)[:PREVIEW_LENGTH]
+
+
+def _read_messages(column: str | None) -> Any:
+    """Return a prompt or a completion: SQLite gives lists of messages as JSON."""
+    if column is None:
+        return ""
+    if column.startswith("["):
+        try:
+            return json.loads(column)
+        except (ValueError, RecursionError):
+            return column
+    return column
