@@ -45,7 +45,7 @@ def rows_of(
     """Return the rows of a file, a list, a Hugging Face data set or a pandas frame, as dicts.
 
     The format of a file follows from its ending: `.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv` (each
-    also with `.gz` after it) or `.parquet`. The path `-` is standard input.
+    also with `.gz` after it), `.xlsx` or `.parquet`. The path `-` is standard input.
 
     `mapping={"completion": "output"}` renames the column `output` to `completion`. Raises
     `TableError` for a row that lacks one of `fields`; `where` is the name of the source in such
@@ -72,6 +72,11 @@ def rows_of(
     if media:
         return map(with_media_columns, rows)
     return rows
+
+
+def read_table(path: Path) -> NumberedRows:
+    """Return the rows of a file with their numbers, as they are."""
+    return _read_file(path, str(path))
 
 
 def _name_source(source: object) -> str:
@@ -409,23 +414,42 @@ def _explain_json_error(location: str, error: Exception) -> TableError:
     return TableError(f"{location}: {problem}")
 
 
-# CSV and TSV.
+# CSV and TSV, as spreadsheets write them.
+
+_SEPARATORS = (",", ";", "\t")
+_SAMPLE_SIZE = 2**16  # characters in which the separator is looked for
+_CHUNK_SIZE = 2**20
+# A character of UTF-8 that is not ASCII.
+_LONG_CHARACTER = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
 
 
-def _read_cells(path: Path, name: str, *, delimiter: str = ",") -> NumberedRows:
-    """Yield the rows of a file with a header; all values are texts."""
+def _read_cells(path: Path, name: str) -> NumberedRows:
+    """Yield the rows of a file with a header; all values are texts.
+
+    The separator is the one that divides the header into the most columns: a comma, a semicolon or
+    a tab. The text is UTF-8, UTF-16 with a byte order mark, or else cp1252, as spreadsheets save it.
+    """
     if csv.field_size_limit() < MAX_ROW_BYTES:
         csv.field_size_limit(MAX_ROW_BYTES)  # the default is too small for a long completion
+    encoding = _find_encoding(path, name)
     with (
         _open_file(path, name) as file,
-        TextIOWrapper(file, encoding="utf-8-sig", newline="") as text,
+        TextIOWrapper(file, encoding=encoding, newline="") as text,
     ):
-        cell_reader = csv.reader(_read_lines(text, name), delimiter=delimiter, strict=True)
+        lines = _read_lines(text, name)
+        first_lines, separator = _find_separator(lines)
+        all_lines = chain(first_lines, lines)
+        cell_reader = csv.reader(all_lines, delimiter=separator, strict=True)
         try:
-            header = _read_header(next(cell_reader, list[str]()), name)
+            header = _read_header(
+                next((cells for cells in cell_reader if cells), list[str]()), name
+            )
             for cells in cell_reader:
-                if not cells:
-                    continue  # a blank line
+                # A blank line, or a row of a spreadsheet without values.
+                if not cells or (len(cells) > 1 and not any(cells)):
+                    continue
                 if len(cells) != len(header):
                     raise TableError(
                         f"{name}:{cell_reader.line_num}: this row has "
@@ -435,12 +459,74 @@ def _read_cells(path: Path, name: str, *, delimiter: str = ",") -> NumberedRows:
                 yield cell_reader.line_num, dict(zip(header, cells, strict=True))
         except csv.Error as error:
             raise TableError(f"{name}:{cell_reader.line_num}: {error}") from None
+
+
+def _find_encoding(path: Path, name: str) -> str:
+    """Return the encoding of a text file.
+
+    A file that is not UTF-8 is cp1252, unless most of it is UTF-8 or some byte is neither. Raises
+    `TableError` for that, with the line.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_utf8 = is_cp1252 = True
+    long_count = 0  # characters of UTF-8 that are not ASCII, in bytes
+    other_count = 0  # bytes that are not ASCII
+    with _open_file(path, name) as file:
+        is_first = True
+        while chunk := file.read(_CHUNK_SIZE):
+            if is_first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                return "utf-16"
+            is_first = False
+            if is_utf8:
+                try:
+                    decoder.decode(chunk)
+                except UnicodeDecodeError:
+                    is_utf8 = False
+            if not chunk.isascii():
+                long_count += sum(map(len, _LONG_CHARACTER.findall(chunk)))
+                other_count += sum(byte > 0x7F for byte in chunk)
+                is_cp1252 = is_cp1252 and not any(byte in chunk for byte in _NOT_CP1252)
+    if is_utf8:
+        try:
+            decoder.decode(b"", final=True)  # the last character may be cut off
+            return "utf-8-sig"
         except UnicodeDecodeError:
-            # Text is decoded ahead of the rows, so `line_num` is not the line of the error. Reading
-            # the file line by line raises an error that names it.
-            with _open_file(path, name) as same_file:
-                deque(_decode_lines(same_file, name), maxlen=0)
-            raise
+            pass
+    if is_cp1252 and 2 * long_count <= other_count:
+        return "cp1252"
+    with _open_file(path, name) as file:
+        deque(_decode_lines(file, name), maxlen=0)  # raises an error that names the line
+    return "utf-8-sig"
+
+
+_NOT_CP1252 = (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+
+
+def _find_separator(lines: Iterator[str]) -> tuple[list[str], str]:
+    """Return the first lines of a table, and what separates its cells.
+
+    A line such as `sep=;`, which spreadsheets put first, names the separator.
+    """
+    first_line = next(lines, "")
+    match = re.fullmatch(r"sep=(.)\r?\n?", first_line)
+    if match:
+        return ["\n"], match[1]
+    first_lines = [first_line]
+    # The header may extend over several lines, if there is a line break in a name.
+    while first_line.count('"') % 2 == 1 and len(first_line) < _SAMPLE_SIZE:
+        following = next(lines, "")
+        if not following:
+            break
+        first_lines.append(following)
+        first_line += following
+    counts: dict[str, int] = {}
+    for separator in _SEPARATORS:
+        try:
+            header = next(csv.reader(first_lines, delimiter=separator), list[str]())
+        except csv.Error:
+            continue
+        counts[separator] = len(header)
+    return first_lines, max(counts, key=lambda separator: counts[separator], default=",")
 
 
 def _read_header(cells: Sequence[str], name: str) -> list[str]:
@@ -453,6 +539,33 @@ def _read_header(cells: Sequence[str], name: str) -> list[str]:
             f"{name}:1: the header is {format_value(header)}: give every column a different name"
         )
     return header
+
+
+# Excel.
+
+
+def _read_workbook(path: Path, name: str) -> NumberedRows:
+    """Yield the rows of the first sheet of a workbook; all values are texts, as in a CSV."""
+    from assay.xlsx import WorkbookError, read_first_sheet  # few tables are workbooks
+
+    try:
+        sheet_rows = read_first_sheet(path)
+        _, first_cells = next(sheet_rows, (1, list[str]()))
+        while first_cells and not first_cells[-1].strip():
+            first_cells.pop()
+        header = _read_header(first_cells, name)
+        for number, cells in sheet_rows:
+            surplus = [cell for cell in cells[len(header) :] if cell]
+            if surplus:
+                raise TableError(
+                    f"{name}:{number}: the cell {format_value(surplus[0])} is in a column without "
+                    "a name: name it in the first row"
+                )
+            filled = [*cells, *[""] * (len(header) - len(cells))]
+            if any(filled):
+                yield number, dict(zip(header, filled[: len(header)], strict=True))
+    except WorkbookError as error:
+        raise TableError(f"{name}: {error}") from None
 
 
 # Parquet.
@@ -487,6 +600,7 @@ _READERS: Mapping[str, Callable[[Path, str], NumberedRows]] = {
     ".ndjson": _read_json_lines,
     ".json": _read_json,
     ".csv": _read_cells,
-    ".tsv": partial(_read_cells, delimiter="\t"),
+    ".tsv": _read_cells,
+    ".xlsx": _read_workbook,
     ".parquet": _read_parquet,
 }

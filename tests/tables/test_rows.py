@@ -103,10 +103,11 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
         ("a.csv", b'a,b\n1,"2\n', "a.csv:2: unexpected end of data"),
         (
             "a.csv",
-            b"a,b\n1,2\n1,\xff\n",
+            b"a,b\n1,\xc3\xa4\xc3\xb6\n1,\xff\n",
             "a.csv:3: not valid UTF-8: invalid start byte at byte 3: save it",
         ),
-        ("a.csv", "a,b\n".encode("utf-16"), "a.csv: it is written in UTF-16"),
+        ("a.csv", b"a,b\n1,\xff\x81\n", "a.csv:2: not valid UTF-8"),
+        ("a.xlsx", b"no workbook", "a.xlsx: it cannot be read as a workbook: File is not a zip"),
         (
             "a.jsonl",
             b'{"a": "',

@@ -192,8 +192,8 @@ _sampling_option = section_option("Sampling")
 def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values: Any) -> int:
     """Ask a model every question of a data set, and score its answers.
 
-    The DATASET is a .jsonl, .json, .csv, .tsv or .parquet file whose rows have a `question` or a
-    `prompt`, and may have an `answer` and columns of your own. An ENV is an installed package, a
+    The DATASET is a .jsonl, .json, .csv, .tsv, .xlsx or .parquet file whose rows have a `question`
+    or a `prompt`, and may have an `answer` and columns of your own. An ENV is an installed package, a
     folder or a Python file with load_environment(), written for assay or, with
     ASSAY_AS_VERIFIERS=1, for verifiers 0.1. An answer to a row with its own `rubric` is scored by
     that rubric; -r is for the other rows. --judge names the model that judges the answers, if a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,22 +22,33 @@ if TYPE_CHECKING:
 
 # Names of the column with the text of a row, the usual name first.
 COMPLETION_COLUMNS = ("completion", "response", "text", "output")
+# Words in names of columns that probably hold the completion or the prompt, the likeliest first.
+_COMPLETION_WORDS = (
+    *("completion", "response", "output", "reply", "generated", "generation", "prediction"),
+    *("antwort", "ausgabe", "respuesta", "réponse", "reponse", "risposta", "resposta", "antwoord"),
+    "text",
+)
+_PROMPT_WORDS = (
+    *("prompt", "question", "query", "instruction", "input", "request"),
+    *("frage", "anfrage", "eingabe", "pregunta", "domanda", "pergunta", "vraag"),
+)
 _PROMPT_COLUMNS = ("prompt", "query", "question")
 _NAME_COLUMNS = ("id", "name", "example_id")
 
 # Files with one text per row. A `.json` file may also be the text itself.
-_TABLE_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+_TABLE_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".xlsx", ".parquet")
 # An argument that looks like a path: one word with a slash or a file extension.
 _PATH_PATTERN = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
 
 
 def load_rubric(name: str, *, allow_code: bool) -> Rubric:
     """Load a rubric from a file, or from `module:object` if there is no such file."""
-    from assay.loading.document import read_file
     from assay.loading.rubric_reader import is_reference
+    from assay.loading.sheet import SHEET_SUFFIXES, read_rubric_file
     from assay.rubric import rubric_at, rubric_in_python
 
-    if Path(name).suffix.lower() in _TABLE_SUFFIXES:
+    suffix = Path(name).suffix.lower()
+    if suffix in _TABLE_SUFFIXES and suffix not in SHEET_SUFFIXES:
         raise click.UsageError(
             f"{name} is a table, not a rubric: -r takes the rubric, and the table stands without -r"
         )
@@ -46,7 +58,7 @@ def load_rubric(name: str, *, allow_code: bool) -> Rubric:
         # Find modules in this folder, as `python -m` does.
         sys.path.insert(0, current_folder)
     if is_file:
-        return rubric_at(read_file(name), allow_code=allow_code)
+        return rubric_at(read_rubric_file(name), allow_code=allow_code)
     return rubric_in_python(name)
 
 
@@ -179,6 +191,33 @@ def _read_table(path: str) -> Iterator[Text]:
         if name is None:
             name = f"{path} row {number}"
         yield Text(str(name), rollout)
+
+
+def suggest_mapping(columns: Sequence[str]) -> str:
+    """Return the `--map` options that are probably meant; empty if no column is like a completion.
+
+    >>> suggest_mapping(["Nr", "Frage", "Antwort"])
+    '--map prompt=Frage --map completion=Antwort'
+    """
+    completion = _find_column(columns, _COMPLETION_WORDS)
+    if completion is None:
+        return ""
+    options: list[str] = []
+    others = [column for column in columns if column != completion]
+    prompt = _find_column(others, _PROMPT_WORDS)
+    if prompt is not None and prompt != "prompt":
+        options.append(f"--map prompt={shlex.quote(prompt)}")
+    options.append(f"--map completion={shlex.quote(completion)}")
+    return " ".join(options)
+
+
+def _find_column(columns: Sequence[str], words: Sequence[str]) -> str | None:
+    """Return the column that is called like the first of these words; None if none is."""
+    for word in words:
+        for column in columns:
+            if word in re.findall(r"[^\W_]+", column.casefold()):
+                return column
+    return None
 
 
 def _get_first(row: Mapping[str, Any], columns: Sequence[str]) -> Any:
