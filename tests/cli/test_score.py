@@ -106,7 +106,7 @@ class TestRuns:
         data = files("theirs.jsonl", rows)
         refused = score(data=data)
         assert refused.code == 2
-        assert "no column 'completion' (it has output, gold): give --map completion=output" in (
+        assert "no column 'completion' (columns: output, gold): give --map completion=output" in (
             refused.err
         )
         done = score("--map", "completion=output", "--map", "answer=gold", "-f", "csv", data=data)
