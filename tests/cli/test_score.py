@@ -396,6 +396,7 @@ class TestAgain:
         done = score("-o", "run", "-m", server.model, data=rows)
         assert (done.code, server.calls) == (0, 1)
         assert "scores only rows that have none" in done.err
+        assert "2 rollouts, 1 of them by the rubrics of their rows" in done.out
         assert Run.open("run").summary().unscored == 0
 
     def test_the_judge_is_asked_by_the_rubric_of_a_later_row_of_standard_input(
@@ -419,6 +420,7 @@ class TestAgain:
             assert (done.code, f"1 of 2 rows of {run} have no `rubric`" in done.err) == (2, True)
             done = score("-o", f"{run} again", data=run)
             assert f"1 of 2 rows of {run} have their own rubrics" in done.err
+            assert "of their rows" not in done.out
 
     def test_a_rubric_given_for_rows_with_their_own_is_said_to_score_the_others(
         self, score: Any, files: Any
@@ -427,6 +429,7 @@ class TestAgain:
         rows = files("own.jsonl", [{**row, "rubric": own} for row in ROWS])
         done = score("-o", "run", data=rows)
         assert "scores only rows that have none" in done.err
+        assert "2 rollouts, by the rubrics of their rows" in done.out
         assert [row.report.metrics for row in Run.open("run").rows()] == [
             {"own": 1.0},
             {"own": 0.0},

@@ -107,6 +107,7 @@ class Summary:
     spent_on_judge: Spending = NOTHING  # what they took of judges
     # Seconds by part, added up over the rollouts that were timed.
     timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
+    own_rubrics: int = 0  # rows that bring their own rubric, by which they are scored
     altered: int = 0  # rows with a field that JSON could not hold as it was
     complete: bool = (
         True  # whether the run went through; False when it was stopped and can be resumed
@@ -123,7 +124,7 @@ class Summary:
 
     @property
     def headline(self) -> str:
-        """How many rollouts there are, and how many of them have no score.
+        """How many rollouts there are, how many of them have no score, and what else to know first.
 
         >>> Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False).headline
         '4 rollouts of 2 examples, 1 unscored, not all that were wanted'
@@ -131,6 +132,10 @@ class Summary:
         parts = format_count(self.rollouts, "rollout")
         if self.examples != self.rollouts:
             parts += f" of {format_count(self.examples, 'example')}"
+        if self.own_rubrics == self.rollouts > 0:
+            parts += ", by the rubrics of their rows"
+        elif self.own_rubrics:
+            parts += f", {self.own_rubrics:,} of them by the rubrics of their rows"
         if self.unscored:
             parts += f", {self.unscored:,} unscored"
         if not self.complete:
@@ -403,6 +408,7 @@ class Tally:
         counted anew."""
         self._all = _TaskTally()
         self._failed = self._altered = 0
+        self._own_rubrics = 0
         self._errors: Counter[str] = Counter()
         self._by_criterion: dict[str, Counter[str]] = {}
         self._by_message: dict[str, _ErrorTally] = {}
@@ -431,6 +437,8 @@ class Tally:
         """Count one row."""
         if row.altered:
             self._altered += 1
+        if own_rubric(row.fields) is not None:
+            self._own_rubrics += 1
         if row.spent is not NOTHING:
             self._spent += row.spent
             self._spent_on_model += row.spent_on_model
@@ -529,6 +537,7 @@ class Tally:
         self._all.merge(other._all)
         self._failed += other._failed
         self._altered += other._altered
+        self._own_rubrics += other._own_rubrics
         self._spent += other._spent
         self._spent_on_model += other._spent_on_model
         self._errors.update(other._errors)
@@ -588,5 +597,6 @@ class Tally:
             spent_on_model=self._spent_on_model,
             spent_on_judge=self._spent - self._spent_on_model,
             timing=dict(self._timing),
+            own_rubrics=self._own_rubrics,
             altered=self._altered,
         )
