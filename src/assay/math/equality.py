@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, TypeGuard
 
 from assay.math import tree
 from assay.math.balls import TooLargeError
-from assay.math.number_sets import compare_sets, is_set
+from assay.math.number_sets import compare_sets, is_set, read_as_interval
 from assay.math.relations import compare_relations
 from assay.math.rewriting import rewrite_alike
 from assay.math.values import compare_constants, compare_quantities, has_value, is_nonzero
@@ -157,9 +157,9 @@ def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -
         if equality.equal is not None:
             return equality
     if isinstance(answer, tree.Range):
-        gold = _read_as_interval(gold)
+        gold = read_as_interval(gold)
     if isinstance(gold, tree.Range):
-        answer = _read_as_interval(answer)
+        answer = read_as_interval(answer)
     if isinstance(gold, tree.Range) and isinstance(answer, tree.Range):
         return _compare_intervals(gold, answer, options)
     empty_set = tree.NamedSet("empty")
@@ -173,16 +173,6 @@ def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -
     if equality.equal is None and are_lists:
         return _compare_lists(gold, answer, options)
     return equality
-
-
-def _read_as_interval(node: tree.Node) -> tree.Node:
-    """Return `(a, b)` and `[a, b]` as intervals, and anything else as it is."""
-    match node:
-        case tree.Listing("round" | "square" as kind, (low, high)):
-            is_open = kind == "round"
-            return tree.Range(low, high, low_open=is_open, high_open=is_open)
-        case _:
-            return node
 
 
 def _compare_intervals(gold: tree.Range, answer: tree.Range, options: MathOptions) -> Equality:

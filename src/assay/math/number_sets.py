@@ -90,6 +90,16 @@ def _is_empty_set_and_condition(first: tree.Node, second: tree.Node) -> bool:
 # Write a set with intervals, points and set operations.
 
 
+def read_as_interval(node: tree.Node) -> tree.Node:
+    """Return `(a, b)` and `[a, b]` as intervals, and anything else as it is."""
+    match node:
+        case tree.Listing("round" | "square" as kind, (low, high)):
+            is_open = kind == "round"
+            return tree.Range(low, high, low_open=is_open, high_open=is_open)
+        case _:
+            return node
+
+
 def _read_set(node: tree.Node) -> tree.Node:
     """Return the same set, written only with intervals, points and set operations."""
     match node:
@@ -97,9 +107,8 @@ def _read_set(node: tree.Node) -> tree.Node:
             return node
         case tree.SetOperation(operator, left, right):
             return tree.SetOperation(operator, _read_set(left), _read_set(right))
-        case tree.Listing("round" | "square" as kind, (low, high)):
-            is_open = kind == "round"
-            return tree.Range(low, high, low_open=is_open, high_open=is_open)
+        case tree.Listing("round" | "square", (_, _)):
+            return read_as_interval(node)
         case tree.Builder(tree.Relation() as domain, condition):
             return tree.SetOperation("intersection", _read_set(domain), _read_set(condition))
         case tree.Builder(_, condition):
