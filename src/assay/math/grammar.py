@@ -769,8 +769,8 @@ class Grammar(TokenReader):
                 return self._read_root()
             case r"\surd":
                 return self._read_root_sign()
-            case r"\angle":
-                return tree.Symbol(f"angle {self._read_angle_name()}")
+            case r"\angle" | r"\triangle":
+                return tree.Symbol(f"{name} {self._read_corners()}")
             case r"\{" | r"\lbrace":
                 return self._read_set()
             case r"\langle":
@@ -805,10 +805,12 @@ class Grammar(TokenReader):
         radicand = self._read_power() if is_number else self._read_operand()
         return tree.Apply("root", (radicand, _TWO))
 
-    def _read_angle_name(self) -> str:
+    def _read_corners(self) -> str:
         r"""Read the letters of `\angle ABC`, or its group or number."""
         if self.token.kind == "word":
             return self.advance().value
+        if self.token.kind == "sign" and self.token.value != "{":
+            raise self.unexpected_token()
         return self._read_label()
 
     def _read_number_set(self) -> tree.Node:
