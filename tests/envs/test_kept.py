@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -11,7 +12,7 @@ from assay import Criterion, PerCriterionGrader, Rubric
 from assay.envs import SingleTurnEnv
 from assay.runs import Run, RunError
 from assay.runs.run_store import RunFile, is_run
-from assay.testing import Fault
+from assay.testing import Fault, ModelServer
 
 REWARDS = [1.0] * 7 + [0.0]
 
@@ -225,3 +226,86 @@ def test_an_evaluation_that_was_broken_off_goes_on_where_it_was(serve, tmp_path,
     assert [row.reward for row in rows] == [1.0] * 40
     assert len(server.asked) - before == 40 - kept
     assert Run.open(folder).summary().rollouts == 40
+
+
+JUDGED = """
+    import sys
+    from assay import PerCriterionGrader, Rubric
+    from assay.envs import SingleTurnEnv
+    from assay.models import model_of
+
+    rows = [{"prompt": f"{n} + 1?", "answer": str(n + 1)} for n in range(40)]
+    judge = PerCriterionGrader(model=model_of(sys.argv[2], cache=None))
+    env = SingleTurnEnv(rows, rubric=Rubric([{"requirement": "Is right"}], autograder=judge))
+    env.evaluate(model=sys.argv[1], run=sys.argv[3], resume=True, max_concurrent=20)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_while_judges_are_asked_loses_no_generation(serve, tmp_path):
+    """The model answers at once and the judge after half a second: only judging is repeated."""
+    judge, server = ModelServer("MET", latency=0.5), serve()
+    program, folder = tmp_path / "program.py", tmp_path / "run"
+    program.write_text(textwrap.dedent(JUDGED))
+    with judge:
+        command = [sys.executable, str(program), server.model, judge.model, str(folder)]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and judge.calls < 25:
+                time.sleep(0.001)
+            process.kill()
+        waiting = RunFile(folder).select_value("SELECT count(*) FROM generations")
+        rows_before, asked_before = len(lines(folder)), len(server.asked)
+        assert rows_before < 40
+        assert waiting > 0
+        # What was neither saved nor judged was in flight when the process was killed.
+        in_flight = asked_before - waiting - rows_before
+        assert 0 <= in_flight <= 20
+        subprocess.run(command, check=True)
+    assert len(server.asked) == 40 + in_flight
+    rows = list(Run.open(folder).rows())
+    assert [row.reward for row in rows] == [1.0] * 40
+    assert all(row.spent_on_model.calls == 1 for row in rows)
+    assert RunFile(folder).select("SELECT * FROM generations") == []
+
+
+def test_a_judge_that_fails_costs_no_second_generation(serve, tmp_path):
+    """Only the judge is asked again when the run is resumed."""
+    up = tmp_path / "up"
+
+    def judge(system_prompt, user_prompt):
+        if not up.exists():
+            raise ConnectionError("the judge is down")
+        return {"criterion_status": "MET", "explanation": ""}
+
+    grader = PerCriterionGrader(generate_fn=judge)
+    rows = [{"prompt": "1 + 1?"}, {"prompt": "2 + 2?"}]
+    env = SingleTurnEnv(rows, rubric=Rubric([{"requirement": "Is right"}], autograder=grader))
+    server = serve()
+    first = env.evaluate(model=server.model, run=tmp_path / "run")
+    assert first.metadata["num_unscored"] == 2
+    up.touch()
+    second = env.evaluate(model=server.model, run=tmp_path / "run", resume=True)
+    assert [output["reward"] for output in second.outputs] == [1.0, 1.0]
+    assert len(server.asked) == 2
+
+
+def test_an_environment_with_objects_in_its_state_generates_again(serve, tmp_path):
+    """They cannot be saved, so nothing is judged without them."""
+
+    class Stateful(SingleTurnEnv):
+        async def attempt(self, *asked):
+            state = await super().attempt(*asked)
+            return state | {"sandbox": object()}
+
+    def works(state):
+        if not (tmp_path / "up").exists():
+            raise ConnectionError("the checker is down")
+        return state["sandbox"] is not None
+
+    env = Stateful([{"prompt": "1 + 1?"}], rubric=Rubric([works]))
+    server = serve()
+    env.evaluate(model=server.model, run=tmp_path / "run")
+    (tmp_path / "up").touch()
+    done = env.evaluate(model=server.model, run=tmp_path / "run", resume=True)
+    assert [output["reward"] for output in done.outputs] == [1.0]
+    assert len(server.asked) == 2

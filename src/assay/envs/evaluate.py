@@ -19,6 +19,7 @@ from assay.engine import logging_once
 from assay.envs.dataset import Example, copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
+from assay.envs.saved_state import describe_state, restore_state
 from assay.errors import RubricError, SignatureError
 from assay.graders.grader import Grader
 from assay.identity import identify_or_unknown
@@ -133,6 +134,7 @@ class ExampleGroup:
     jobs: list[RolloutJob] = field(default_factory=list[RolloutJob])
     # What it has asked of models so far, where there is a budget in dollars and it has begun.
     spending: RolloutSpending | None = None
+    is_settled: bool = False  # whether it is over, and is being scored or has been
 
     @property
     def over(self) -> bool:
@@ -208,8 +210,10 @@ class Evaluator(pipeline.Pipeline):
                         # A group begins when the budget covers it.
                         group.spending = group.spending or await RolloutSpending.start()
                 with nullcontext() if group.spending is None else group.spending.inside():
-                    await self._generate(job)
-                    if group.over:
+                    if not self._restore_generation(job):
+                        await self._generate(job)
+                    if group.over and not group.is_settled:
+                        group.is_settled = True
                         await self._settle(group)
 
         try:
@@ -230,6 +234,23 @@ class Evaluator(pipeline.Pipeline):
                 len(jobs),
                 self._errors[0],
             )
+
+    def _restore_generation(self, job: RolloutJob) -> bool:
+        """Take over what was generated in an earlier session; return whether there is anything."""
+        saved = self._sink.read_generation(job.key)
+        if saved is None:
+            return False
+        job.generated, state = saved
+        job.state = restore_state(state, client=self._under_test)
+        return True
+
+    def _save_generation(self, job: RolloutJob) -> None:
+        """Save what was generated, unless that failed or objects in the state cannot be saved."""
+        if job.generated is None or job.generated.error is not None or job.state is None:
+            return
+        state = describe_state(job.state)
+        if state is not None:
+            self._sink.save_generation(job.generated, state)
 
     async def _generate(self, job: RolloutJob) -> None:
         """Have the model do one rollout. What goes wrong is this rollout's, and no other's."""
@@ -275,6 +296,8 @@ class Evaluator(pipeline.Pipeline):
             number=job.number,
         )
         job.state = state
+        if not ledger.is_dry_run:
+            self._save_generation(job)
 
     async def _settle(self, group: ExampleGroup) -> None:
         """Score a group that is over; those that end together are scored together, if nothing is waited for."""

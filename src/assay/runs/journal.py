@@ -12,7 +12,7 @@ from typing import Any, cast
 from assay.models.budgets import Ledger
 from assay.runs.export import Record, make_frame, make_record
 from assay.runs.figure import draw_figure
-from assay.runs.jsonable import encodable, holdable
+from assay.runs.jsonable import as_ascii, encodable, holdable, to_jsonable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm
 from assay.runs.run_store import (
@@ -100,6 +100,25 @@ class Journal(AbstractContextManager["Journal"]):
         """Return whether a rollout is saved without an error, so that it is not done again."""
         example, sample = key
         return not self.is_new and self.writer.is_finished(encodable(example), sample)
+
+    def save_generation(self, row: Row, state: Mapping[str, Any]) -> None:
+        """Save what was generated for a rollout before it is judged; `state` is plain data."""
+        data = {
+            "row": self._form.save(row).data,
+            "judge_log": to_jsonable(row.judge_log),
+            "state": state,
+        }
+        self.writer.save_generation(encodable(row.example), row.sample, as_ascii(data))
+
+    def read_generation(self, key: Key) -> tuple[Row, dict[str, Any]] | None:
+        """Return a row that was generated and not judged yet, with its state; None if there is none."""
+        example, sample = key
+        saved = None if self.is_new else self.writer.read_generation(encodable(example), sample)
+        if saved is None:
+            return None
+        data = json.loads(saved)
+        where = f"{self.writer.path}, the generation for {example!r}"
+        return self._form.read(data["row"].encode(), where, data["judge_log"]), data["state"]
 
     def count_spending(self, ledger: Ledger) -> None:
         """Save what this ledger counts from now on as spending of the run."""

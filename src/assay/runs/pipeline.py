@@ -315,6 +315,15 @@ class Sink:
         """Whether a row is finished already; it counts as kept."""
         return self.has(row.key)
 
+    def save_generation(self, row: Row, state: Mapping[str, Any]) -> None:
+        """Save what was generated for a rollout, so that a kill while it is judged cannot lose it."""
+        if self._journal is not None:
+            self._journal.save_generation(row, state)
+
+    def read_generation(self, key: Key) -> tuple[Row, dict[str, Any]] | None:
+        """Return what was generated for a rollout in an earlier session; None if nothing was."""
+        return None if self._journal is None else self._journal.read_generation(key)
+
     def texts(self, rows: Iterable[Row]) -> list[tuple[str, tuple[str, ...]]]:
         """What will be saved of the fields of rows as they are now; nothing where it is not asked for."""
         return (

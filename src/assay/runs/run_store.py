@@ -572,7 +572,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         return found is not None
 
     def save_rollouts(self, rollouts: Iterable[SavedRollout]) -> None:
-        """Save finished rollouts, and delete what was generated for them.
+        """Save finished rollouts, and delete what was generated for those without an error.
 
         A rollout that was saved before is replaced, unless only the new one has an error.
         """
@@ -611,7 +611,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                     connection.executemany(
                         _INSERT_CALL, [(rollout_id, *call) for call in rollout.calls]
                     )
-                if has_generations:
+                if has_generations and rollout.error is None:
                     connection.execute(
                         "DELETE FROM generations WHERE example = ? AND sample = ?", key
                     )

@@ -1,0 +1,61 @@
+"""Turn the state of a rollout into plain data and back, so that it can be judged after a kill."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from assay.models import Reply
+from assay.runs.jsonable import as_ascii, form_of
+from assay.types import State
+
+# What every session has anew.
+_LEFT_OUT = frozenset({"client"})
+
+
+def describe_state(state: State) -> dict[str, Any] | None:
+    """Return a state as plain data; None if `restore_state` would give another state.
+
+    That is so if an environment has put objects into it. The rollout is then generated again.
+    """
+    try:
+        described = _describe(state)
+        restored = restore_state(json.loads(as_ascii(described)), client=state.get("client"))
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError):
+        return None
+    return described if dict(restored) == dict(state) else None
+
+
+def _describe(state: State) -> dict[str, Any]:
+    described = {name: value for name, value in dict(state).items() if name not in _LEFT_OUT}
+    replies: Sequence[Any] = described.get("responses") or ()
+    if replies:
+        described["responses"] = form_of(list[Reply]).dump_python(list(replies), mode="json")
+    if described.get("trajectory"):
+        described["trajectory"] = [
+            _describe_step(step, replies) for step in described["trajectory"]
+        ]
+    return described
+
+
+def _describe_step(step: Mapping[str, Any], replies: Sequence[Any]) -> dict[str, Any]:
+    """Return a turn of a trajectory with the number of its reply in place of the reply."""
+    response = step.get("response")
+    for number, reply in enumerate(replies):
+        if reply is response:
+            return {**step, "response": number}
+    return dict(step)
+
+
+def restore_state(described: dict[str, Any], *, client: Any) -> State:
+    """Return the state that `describe_state` has described."""
+    state = State(described)
+    if client is not None:
+        state["client"] = client
+    replies = described.get("responses")
+    if replies:
+        replies = cast("list[Reply]", form_of(list[Reply]).validate_python(replies))
+        state["responses"] = replies
+        for step in cast("list[dict[str, Any]]", state.get("trajectory") or []):
+            if isinstance(step.get("response"), int):
+                step["response"] = replies[step["response"]]
+    return state
