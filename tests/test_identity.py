@@ -641,6 +641,50 @@ def test_headers_and_queries_are_part_of_the_key(make, tmp_path):
         assert server.calls == 2
 
 
+class RoutingClient:
+    """What a user may put around the client of an SDK."""
+
+    base_url = "http://127.0.0.1:9/v1"
+
+    def __init__(self, adapter):
+        self.adapter = adapter
+        self.chat = SimpleNamespace(completions=SimpleNamespace(create=self.create))
+
+    async def create(self, **request):
+        return {**request, "adapter": self.adapter}
+
+
+def make_through(make_http_client):
+    """Make a client of OpenAI that sends through a client of httpx."""
+    openai = pytest.importorskip("openai")
+    [base] = [
+        each for each in openai.DefaultAsyncHttpxClient.__mro__ if each.__name__ == "AsyncClient"
+    ]
+    httpx = sys.modules[base.__module__.partition(".")[0]]
+    return make_openai_client("http://127.0.0.1:9/v1", http_client=make_http_client(httpx))
+
+
+CLIENTS = {
+    "headers": lambda value: make_through(lambda httpx: httpx.AsyncClient(headers={"x-a": value})),
+    "query": lambda value: make_through(lambda httpx: httpx.AsyncClient(params={"adapter": value})),
+    "hooks": lambda value: make_through(
+        lambda httpx: httpx.AsyncClient(event_hooks={"request": [lambda request: value]})
+    ),
+    "transport": lambda value: make_through(
+        lambda httpx: httpx.AsyncClient(transport=httpx.MockTransport(lambda request: value))
+    ),
+    "a client of the user": RoutingClient,
+}
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_what_users_put_around_a_client_is_part_of_the_key(kind):
+    first, again, other = (
+        model_of(CLIENTS[kind](value), "test").id for value in ("medical", "medical", "legal")
+    )
+    assert first == again != other
+
+
 def test_what_an_sdk_sends_on_its_own_and_who_pays_are_no_part_of_the_key():
     url = "http://127.0.0.1:9/v1"
     first = make_openai_client(url, organization="a", default_headers={"User-Agent": "a"})

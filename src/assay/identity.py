@@ -100,7 +100,7 @@ _CLASS_NOTES: Final = frozenset(
 _NAMESPACE_NAMES: Final = frozenset({"eval", "exec", "globals", "modules", "vars"})
 
 # The packages whose clients are identified by what they send with every call.
-_CLIENT_PACKAGES: Final = frozenset({"anthropic", "google", "httpx", "openai"})
+_CLIENT_PACKAGES: Final = frozenset({"anthropic", "google", "httpx", "httpx2", "openai"})
 
 
 class UnidentifiableError(Exception):
@@ -409,7 +409,7 @@ class _Identifier:
             if isinstance(model_id, str):
                 self._write("model", model_id)
                 return
-        if cls.__module__.partition(".")[0] in _CLIENT_PACKAGES:
+        if _is_of_client_package(cls):
             client = describe_client(thing)
             if client is not None:
                 self._write("client")
@@ -717,11 +717,17 @@ def read_client_settings(client: Any) -> dict[str, Any]:
     """Return what a client sends with every call, besides its key, that may change an answer."""
     settings: dict[str, Any] = {}
     google_options = getattr(getattr(client, "_api_client", None), "_http_options", None)
-    headers = getattr(client, "default_headers", None) or getattr(google_options, "headers", None)
-    if isinstance(headers, Mapping):
-        own_headers = select_own_headers(cast("Mapping[str, Any]", headers))
-        if own_headers:
-            settings["headers"] = own_headers
+    # The client of httpx through which the SDKs of OpenAI and Anthropic send, which users may make.
+    http_client = getattr(client, "_client", None)
+    own_headers: dict[str, str] = {}
+    for headers in (
+        getattr(http_client, "headers", None),
+        getattr(client, "default_headers", None) or getattr(google_options, "headers", None),
+    ):
+        if isinstance(headers, Mapping):
+            own_headers.update(select_own_headers(cast("Mapping[str, Any]", headers)))
+    if own_headers:
+        settings["headers"] = own_headers
     query = getattr(client, "default_query", None)
     if isinstance(query, Mapping):
         own_query = dict(cast("Mapping[str, Any]", query))
@@ -731,6 +737,44 @@ def read_client_settings(client: Any) -> dict[str, Any]:
     body = getattr(google_options, "extra_body", None)
     if isinstance(body, Mapping) and body:
         settings["body"] = dict(cast("Mapping[str, Any]", body))
+    arguments = getattr(google_options, "client_args", None)
+    async_arguments = getattr(google_options, "async_client_args", None)
+    if arguments or async_arguments:
+        settings["client_args"] = identify_or_token((arguments, async_arguments))[:12]
+    settings.update(_read_http_settings(http_client))
+    if not _is_of_client_package(cast("type[Any]", type(client))):
+        settings["client"] = identify_or_token(client)[:12]
+    return settings
+
+
+def _is_of_client_package(thing: object) -> bool:
+    """Return whether an SDK or httpx defines a class or function."""
+    return str(getattr(thing, "__module__", "")).partition(".")[0] in _CLIENT_PACKAGES
+
+
+# The transports of httpx that send what they are given; a proxy may be None.
+_PLAIN_TRANSPORTS: Final = frozenset({"AsyncHTTPTransport", "HTTPTransport", "NoneType"})
+
+
+def _read_http_settings(http_client: Any) -> dict[str, Any]:
+    """Return what users have added to the httpx client of an SDK, besides headers."""
+    settings: dict[str, Any] = {}
+    if not type(http_client).__module__.startswith(("httpx", "openai", "anthropic")):
+        return settings
+    if str(http_client.params):
+        settings["http_query"] = str(http_client.params)
+    own_parts: list[Any] = []
+    for event, hooks in http_client.event_hooks.items():
+        own_parts += [(event, hook) for hook in hooks if not _is_of_client_package(hook)]
+    for transport in (http_client._transport, *http_client._mounts.values()):
+        if type(transport).__name__ not in _PLAIN_TRANSPORTS:
+            own_parts.append(transport)
+    if http_client.auth is not None and not _is_of_client_package(
+        cast("type[Any]", type(http_client.auth))
+    ):
+        own_parts.append(http_client.auth)
+    if own_parts:
+        settings["http_client"] = identify_or_token(own_parts)[:12]
     return settings
 
 
