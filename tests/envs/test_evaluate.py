@@ -320,6 +320,8 @@ class TestWhatComesBack:
         results = env.evaluate(model=server.model)
         dataset, frame = results.to_dataset(), results.to_pandas()
         assert dataset["reward"] == list(frame["reward"]) == REWARDS
+        assert list(frame["exact.value"]) == [output["exact"] for output in results.outputs]
+        assert "metrics" not in frame.columns
         assert json.loads(dataset["metrics"][0]) == {"exact": 1.0}
         again = SingleTurnEnv(dataset.select_columns(["prompt", "answer", "info"]))
         assert again.dataset[0]["prompt"] == env.dataset[0]["prompt"]

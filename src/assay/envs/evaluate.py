@@ -39,6 +39,7 @@ from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import pipeline
+from assay.runs.export import Record, make_record
 from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
 from assay.runs.metadata import RunAbout, describe_file, judge_of
@@ -125,6 +126,7 @@ class RolloutJob:
     generated: Row | None = None  # what is known of it when it is over, before it is scored
     row: Row | None = None  # what is kept of it, once it is scored and until its group is
     output: dict[str, Any] | None = None  # what the caller gets of it, once its group is scored
+    record: Record | None = None  # the same in the layout of exports
 
 
 @dataclass(slots=True)
@@ -528,7 +530,9 @@ async def carry_out(
         "version_info": {"assay": __version__},
     }
     outputs = [job.output for job in done if job.output is not None]
-    return Results(outputs, [job.state or State() for job in done], metadata, summary)
+    judge = _find_judge(environment, data, options.get("grader"))
+    records = [{**job.record, "judge": judge} for job in done if job.record is not None]
+    return Results(outputs, [job.state or State() for job in done], metadata, summary, records)
 
 
 def _find_judge(
@@ -655,4 +659,5 @@ def _give_outputs(group: ExampleGroup) -> None:
         # Every column and metric stands under its own name, unless it is called as one of these: a data set may have `error`.
         for name, value in (*fields.items(), *metrics.items()):
             output.setdefault(name, value)
-        job.output, job.row, job.generated = output, None, None
+        job.output, job.record = output, make_record(row)
+        job.row = job.generated = None

@@ -5,13 +5,13 @@ import json
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
 from assay.concurrency import run_sync
 from assay.errors import import_extra
 from assay.runs import Summary
+from assay.runs.export import Record, make_frame
 from assay.types import State
 
 
@@ -27,6 +27,7 @@ class Results(Mapping[str, list[Any]]):
         states: Sequence[State],
         metadata: Mapping[str, Any],
         summary: Summary,
+        records: Sequence[Record] = (),
     ) -> None:
         self.outputs = list(outputs)  # one dict a rollout
         self.states = list(
@@ -35,10 +36,15 @@ class Results(Mapping[str, list[Any]]):
         self.metadata = dict(metadata)
         """What was run, and what it came to: counts of errors first, then means over the rest."""
         self._summary = summary
+        self._records = records
 
     def summary(self) -> Summary:
         """Return means with their errors, by criterion, task and tag, as `Run.summary()` does."""
         return self._summary
+
+    def records(self) -> Iterator[Record]:
+        """Yield every rollout as a flat mapping from column to value, as `Run.records()` does."""
+        yield from self._records
 
     @cached_property
     def _columns(self) -> dict[str, list[Any] | None]:
@@ -82,22 +88,23 @@ class Results(Mapping[str, list[Any]]):
         )
 
     def to_dataset(self) -> Any:
-        """A Hugging Face data set, a row a rollout. `info` and other mappings are JSON text in it."""
-        return self._table("datasets", "Dataset.from_list")
+        """Return a Hugging Face data set to train on, with the columns of `outputs`.
 
-    def to_pandas(self) -> Any:
-        """A pandas frame, a row a rollout."""
-        return self._table("pandas", "DataFrame")
-
-    def _table(self, package: str, make: str) -> Any:
-        made = attrgetter(make)(import_extra(package, "a table of results"))
+        Prompts and completions are messages. `info` and other mappings are JSON text.
+        """
+        datasets = import_extra("datasets", "a data set of results")
 
         # A mapping has other fields in every row, which a table does not: there it is a text.
         def cell(value: Any) -> Any:
             return json.dumps(value, default=str) if isinstance(value, Mapping) else value
 
         names = [name for name in self._columns if name != "state"]
-        return made([{name: cell(output.get(name)) for name in names} for output in self.outputs])
+        rows = [{name: cell(output.get(name)) for name in names} for output in self.outputs]
+        return datasets.Dataset.from_list(rows)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame with a row for each rollout, as `Run.to_pandas` does."""
+        return make_frame(self.records(), (), "pandas")
 
 
 class Evaluation(Results, Coroutine[Any, Any, Results]):
@@ -118,7 +125,7 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
 
     def __getattr__(self, name: str) -> Any:
         # What a `Results` holds; everything else is found before this is asked.
-        if name in ("outputs", "states", "metadata", "_summary"):
+        if name in ("outputs", "states", "metadata", "_summary", "_records"):
             return getattr(self._now(), name)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
