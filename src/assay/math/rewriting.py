@@ -72,31 +72,32 @@ def _lower_coordinate(name: str) -> str:
 def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
     """Return both with the same letter for any whole number: `x = kπ` and `x = nπ` are the same.
 
-    Each side must have exactly one variable that the other side lacks and that it does not define.
+    One side at least has to state that, or to say of what its expression is the value.
     """
     gold_solutions = _drop_parameter_domain(gold)
     answer_solutions = _drop_parameter_domain(answer)
     gold_states_domain = gold_solutions is not gold
     answer_states_domain = answer_solutions is not answer
-    has_assignment = tree.is_assignment(gold_solutions) or tree.is_assignment(answer_solutions)
     if not (gold_states_domain and answer_states_domain):
         # What one side says of its letter, the other leaves out.
         gold, answer = gold_solutions, answer_solutions
+    has_assignment = tree.is_assignment(gold_solutions) or tree.is_assignment(answer_solutions)
     if not (gold_states_domain or answer_states_domain or has_assignment):
         return gold, answer
-    gold_parameters = (
-        find_symbols(gold) - find_symbols(answer) - _find_defined_names(gold_solutions)
-    )
-    answer_parameters = (
-        find_symbols(answer) - find_symbols(gold) - _find_defined_names(answer_solutions)
-    )
-    if len(gold_parameters) != 1 or len(answer_parameters) != 1:
+    new_name = _find_parameter(gold_solutions, answer_solutions)
+    old_name = _find_parameter(answer_solutions, gold_solutions)
+    if new_name is None or old_name is None:
         return gold, answer
-    if not gold_parameters | answer_parameters <= _PARAMETERS:
-        return gold, answer
-    (new_name,) = gold_parameters
-    (old_name,) = answer_parameters
     return gold, tree.rename_symbols(answer, lambda name: new_name if name == old_name else name)
+
+
+def _find_parameter(solutions: Node, other_solutions: Node) -> str | None:
+    """Return the letter for any whole number that only one side has; None without just one."""
+    names = find_symbols(solutions) - find_symbols(other_solutions)
+    names -= _find_defined_names(solutions)
+    if len(names) != 1 or not names <= _PARAMETERS:
+        return None
+    return names.pop()
 
 
 def _drop_parameter_domain(node: Node) -> Node:
