@@ -327,3 +327,19 @@ def test_it_becomes_json(make_run):
     first, second = make_run("a", RUBRIC, rows("MU")), make_run("b", RUBRIC, rows("UU"))
     data = json.loads(json.dumps(compare(first, second).to_dict(), allow_nan=False))
     assert data["flips"][0]["changes"][0]["criterion"] == "is_polite"
+
+
+def test_rollouts_are_paired_in_any_order(make_run):
+    """The second run has its rows in the opposite order, and samples that the first does not have."""
+    said = {"is_polite": "MET", "is_short": "MET"}
+    before = [{"example": str(n), "said": said} for n in range(5)]
+    after = [
+        {"example": str(n), "sample": sample, "said": {**said, "is_polite": "UNMET"}}
+        for n in reversed(range(5))
+        for sample in (0, 1)
+    ]
+    found = compare(make_run("a", RUBRIC, before), make_run("b", RUBRIC, after))
+    assert sorted((flip.example, flip.sample) for flip in found.flips) == [
+        (str(n), 0) for n in range(5)
+    ]
+    assert [change.setting for change in found.changes] == ["rollouts per example"]

@@ -1,7 +1,8 @@
 """Read the values of a run by example, and pair the examples of two runs."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 
 from assay.criterion import hash_json
@@ -12,7 +13,7 @@ from assay.identity import UNKNOWN
 from assay.messages import list_messages, message_text, select_role
 from assay.report import CriterionReport
 from assay.runs import Row, RowRubrics, Run, RunAbout
-from assay.runs.row import names_of, own_rubric
+from assay.runs.row import Key, names_of, own_rubric
 from assay.runs.stats import Passes, PassRates, PassRule
 from assay.trust.estimate import Record
 from assay.wording import format_count
@@ -89,11 +90,13 @@ class RunValues:
         # For each example, whether each of its rollouts passed. Unscored rollouts are left out.
         self.passes: defaultdict[str, list[bool]] = defaultdict(list)
         self.system_prompts: set[str] = set()
+        self.keys: set[Key] = set()
         self._rollouts: defaultdict[str, int] = defaultdict(int)
         run_rubric = identify_rubric(run.about)
         for criterion in run.about.criteria:
             self._set_weight(criterion.name, criterion.weight)
         for row in run.rows():
+            self.keys.add(row.key)
             self._rollouts[row.example] += 1
             if row.example not in self.examples:
                 self.examples[row.example] = _read_example(row, run_rubric)
@@ -163,24 +166,33 @@ def identify_rubric(about: RunAbout) -> str:
 def _read_example(row: Row, run_rubric: str) -> _Example:
     """Return what identifies the example of a row. `run_rubric` is the version of the run's rubric."""
     fields = row.fields
+    has_id = _has_own_id(fields)
+    row_rubric = own_rubric(fields)
+    return _Example(
+        prompt=hash_json(fields.get("prompt")),
+        data="" if has_id else _hash_data(fields),
+        has_id=has_id,
+        rubric=run_rubric if row_rubric is None else hash_json(row_rubric),
+        category=row.task,
+    )
+
+
+def _has_own_id(fields: Mapping[str, Any]) -> bool:
+    """Whether a row has an id. Environments give rows without one their number as `example_id`."""
+    if fields.get("id") is not None:
+        return True
+    example_id = fields.get("example_id")
+    return isinstance(example_id, str) and not example_id.isdecimal()
+
+
+def _hash_data(fields: Mapping[str, Any]) -> str:
+    """Return the hash of the columns that no other example has; empty if there are none."""
     data = {
         name: value
         for name, value in fields.items()
         if name not in _COLUMNS_OF_ANY_EXAMPLE and value not in (None, "")
     }
-    example_id = fields.get("example_id")
-    # Environments give rows without an id their number as `example_id`.
-    has_id = fields.get("id") is not None
-    if isinstance(example_id, str) and not example_id.isdecimal():
-        has_id = True
-    row_rubric = own_rubric(fields)
-    return _Example(
-        prompt=hash_json(fields.get("prompt")),
-        data=hash_json(data) if data else "",
-        has_id=has_id,
-        rubric=run_rubric if row_rubric is None else hash_json(row_rubric),
-        category=row.task,
-    )
+    return hash_json(data) if data else ""
 
 
 def _read_system_prompt(row: Row) -> str:
@@ -259,6 +271,24 @@ def _describe_missing_pairs(first: RunValues, second: RunValues, names: Sequence
         f"the runs have no example in common (the first has {first_example!r}, the second "
         f"{second_example!r}): compare runs on the same data"
     )
+
+
+def pair_rows(first: Run, second: Run, keys: Collection[Key]) -> Iterator[tuple[Row, Row]]:
+    """Yield the rows of both runs with these keys, which both have.
+
+    Both runs are read at the same time, since reading single rows is slow. A row waits until the
+    other run gives the row with its key. In runs on the same data that is at once.
+    """
+    waiting_first: dict[Key, Row] = {}
+    waiting_second: dict[Key, Row] = {}
+    for first_row, second_row in zip_longest(first.rows(), second.rows()):
+        if first_row is not None and first_row.key in keys:
+            waiting_first[first_row.key] = first_row
+        if second_row is not None and second_row.key in keys:
+            waiting_second[second_row.key] = second_row
+        for row in (first_row, second_row):
+            if row is not None and row.key in waiting_first and row.key in waiting_second:
+                yield waiting_first.pop(row.key), waiting_second.pop(row.key)
 
 
 def read_questions(run: Run) -> dict[str, frozenset[str]]:

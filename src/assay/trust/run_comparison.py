@@ -1,6 +1,6 @@
 """Compare two runs on the same examples, and test whether they differ by more than chance."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -24,6 +24,7 @@ from assay.trust.example_pairs import (
     list_changes,
     name_lines,
     pair_examples,
+    pair_rows,
     read_questions,
 )
 from assay.trust.significance import holm, mcnemar, minimum_detectable_effect, sign_flip
@@ -64,7 +65,12 @@ def compare(first: Run, second: Run, *, pass_threshold: float | None = None) -> 
     return Comparison(
         score=_compare_scores(first_values, second_values, pairs),
         criteria=adjust_p_values(criteria),
-        flips=_list_flips(first, second, same_names, pairs, pass_rule),
+        flips=_list_flips(
+            pair_rows(first, second, first_values.keys & second_values.keys),
+            same_names,
+            pairs,
+            pass_rule,
+        ),
         examples=len(pairs.examples),
         changes=list_changes(first.about, second.about, first_values, second_values, pairs),
         pass_rule=str(pass_rule),
@@ -201,20 +207,22 @@ def _list_example_passes(
 
 
 def _list_flips(
-    first: Run, second: Run, names: Sequence[str], pairs: ExamplePairs, pass_rule: PassRule
+    rows: Iterable[tuple[Row, Row]],
+    names: Sequence[str],
+    pairs: ExamplePairs,
+    pass_rule: PassRule,
 ) -> tuple[Flip, ...]:
     """Return the rollouts whose score, or answer to a named criterion, changed.
+
+    `rows` are the rows of the same rollouts in both runs.
 
     The largest change of the score comes first.
     """
     examples = set(pairs.examples)
     same_rubric = set(pairs.same_rubric)
     flips: list[Flip] = []
-    for before in first.rows():
-        if before.example not in examples or before.key not in second:
-            continue
-        after = second.row(*before.key)
-        if _has_same_result(before, after):
+    for before, after in rows:
+        if before.example not in examples or _has_same_result(before, after):
             continue
         changes = _list_changes(before, after, names)
         is_scored_alike = before.example in same_rubric
