@@ -102,7 +102,7 @@ COMMANDS = {
     "a rubric in place of data": (
         "score rubric.yaml",
         "rubric.yaml: files that end in '.yaml' are not tables: give a table "
-        "(.jsonl, .ndjson, .json, .csv, .tsv, .parquet); a rubric goes behind -r",
+        "(.jsonl, .ndjson, .json, .csv, .tsv, .xlsx, .parquet); a rubric goes behind -r",
     ),
     "a file in place of a run": (
         "agree rows.jsonl run",
@@ -110,7 +110,7 @@ COMMANDS = {
     ),
     "the completion in another column": (
         "score other.jsonl -r rubric.yaml",
-        "other.jsonl has no column 'completion' (it has prompt, text): give --map completion=text",
+        "other.jsonl has no column 'completion' (columns: prompt, text): give --map completion=text",
     ),
     "a reversed --map": (
         "score other.jsonl -r rubric.yaml --map text=completion",

@@ -43,7 +43,7 @@ from assay.runs.export import Record, make_record
 from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
 from assay.runs.metadata import RunAbout, describe_file, judge_of
-from assay.runs.row import COLUMN, Key, Row
+from assay.runs.row import Key, Row, own_rubric
 from assay.runs.row_rubrics import unreadable_report
 from assay.runs.spending import Spending
 from assay.state_outputs import write_outputs, write_step_rewards
@@ -319,7 +319,7 @@ class Evaluator(pipeline.Pipeline):
 
     def _waits(self, group: ExampleGroup) -> bool:
         """Whether a group is scored by itself: for its rubric waits for a model, or compares."""
-        return self._by_group or group.jobs[0].example.get(COLUMN) is not None
+        return self._by_group or own_rubric(group.jobs[0].example) is not None
 
     def _compares(self, group: ExampleGroup) -> bool:
         try:
@@ -365,7 +365,7 @@ class Evaluator(pipeline.Pipeline):
         scored = [pending for pending in unit if pending.scorer is not None]
         states = [pending.state for pending in scored if pending.state is not None]
         found: Sequence[EvaluationReport] = ()
-        by_group = self._by_group or unit[0].row.fields.get(COLUMN) is not None
+        by_group = self._by_group or own_rubric(unit[0].row.fields) is not None
         if scored and by_group:
             try:
                 rubric, _ = self._rubrics.of(scored[0].row.fields)
@@ -540,7 +540,7 @@ def _find_judge(
 ) -> str | None:
     """Return who judges the answers, also where only the rubrics of examples ask a judge."""
     rubric = environment.scoring
-    if any(example.get(COLUMN) is not None for example in data):
+    if any(own_rubric(example) is not None for example in data):
         return judge_of(pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows), grader)
     return None if rubric is None else judge_of(rubric, grader)
 

@@ -15,7 +15,12 @@ from assay.wording import format_value
 
 # How many keys and values the data of a rubric may have per criterion that is allowed.
 _VALUES_PER_CRITERION: Final = 50
-_ANSWER_KEYS: Final = ("requirement", "check", "rubric")  # of which a criterion has one
+_ANSWER_KEYS: Final = (
+    "requirement",
+    "criterion",
+    "check",
+    "rubric",
+)  # of which a criterion has one
 
 
 @dataclass(frozen=True, slots=True)

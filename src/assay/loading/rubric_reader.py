@@ -135,6 +135,8 @@ class RubricReader:
             raise list_node.error("No criteria found: give at least one")
         if self.reference:
             options.setdefault("reference", self.reference)
+        if any(map(is_healthbench_criterion, cast("list[Any]", list_node.data))):
+            options.setdefault("aggregation", "healthbench")
         if level == 0:
             options |= self.options
         else:
@@ -385,7 +387,27 @@ def import_object(reference: str) -> Any:
 
 def is_group(node: Node) -> bool:
     """Return True if a node is a group of rubrics."""
-    return node.is_mapping and "rubrics" in node.data
+    return node.is_mapping and "rubrics" in node.data and not _is_healthbench(node)
+
+
+def is_healthbench_criterion(value: object) -> bool:
+    """Return True for a criterion with the keys of HealthBench: `criterion` and `points`."""
+    return isinstance(value, Mapping) and "criterion" in value and "points" in value
+
+
+def _is_healthbench(node: Node) -> bool:
+    """Return True for a rubric of HealthBench, which has its criteria under `rubrics`."""
+    entries: Any = node.data.get("rubrics")
+    return isinstance(entries, list) and any(map(is_healthbench_criterion, cast("Any", entries)))
+
+
+def _rename_healthbench_keys(node: Node) -> Node:
+    """Return the node of a criterion with our names for the keys of HealthBench."""
+    if not is_healthbench_criterion(node.data):
+        return node
+    names = {"criterion": "requirement", "points": "weight"}
+    data = {names.get(key, key): value for key, value in node.data.items()}
+    return replace(node, data=data)
 
 
 def read_group(node: Node, *, allow_code: bool = False) -> tuple[list[Node], dict[str, Any]]:
@@ -407,6 +429,8 @@ def find_criterion_nodes(node: Node) -> list[Node]:
 def _find_criteria_key(node: Node) -> str:
     """Return the key of a mapping that holds its criteria; raise an error unless there is one."""
     keys = [key for key in _CRITERIA_KEYS if key in node.data]
+    if "rubrics" in node.data and _is_healthbench(node):
+        keys.append("rubrics")
     if not keys and is_group(node):
         raise node.error("this is a group of rubrics: load it as a RubricGroup", "rubrics")
     if not keys:
@@ -419,7 +443,7 @@ def _find_criteria_key(node: Node) -> str:
         raise node.error("there are no criteria: list them under `criteria`")
     if len(keys) > 1:
         raise node.error(f"it has both {keys[0]!r} and {keys[1]!r}: keep one", keys[1])
-    node.refuse_unknown(_RUBRIC_KEYS)
+    node.refuse_unknown((*_RUBRIC_KEYS, *keys))
     key = keys[0]
     criteria_node = node.at(key)
     if criteria_node.data is None:
@@ -452,7 +476,7 @@ def _flatten_sections(
     for index, node in enumerate(list_node.items()):
         is_section = node.is_mapping and "criteria" in node.data
         if not is_section:
-            yield node, tags
+            yield _rename_healthbench_keys(node), tags
             continue
         label = f"section {index + 1}: "
         node.refuse_unknown(_SECTION_KEYS, label)

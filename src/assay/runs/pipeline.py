@@ -25,7 +25,7 @@ from assay.rollout import Rollout
 from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import RunAbout, data_about
-from assay.runs.row import LARGEST_SAMPLE, Key, Row
+from assay.runs.row import LARGEST_SAMPLE, Key, Row, split_messages
 from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.run_store import RunRefused
 from assay.runs.spending import Spending
@@ -418,7 +418,7 @@ class Feed:
                     )
                 number = self._number.rows
                 key = self._number.key_of(row)
-                fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
+                fields = split_messages(row if isinstance(row, dict) else dict(row))
                 pending = self.pending(Row(key[0], key[1], fields, number=number))
                 if group and not (pending.plan.compares and key[0] == group[0].row.example):
                     yield from undone(group)

@@ -14,6 +14,8 @@ from typing_extensions import TypedDict  # pydantic takes that of `typing` from 
 from assay.aggregation import stakes
 from assay.criterion import Criterion, hash_json, make_slug
 from assay.errors import AssayError
+from assay.loading.rubric_reader import is_healthbench_criterion
+from assay.messages import get_role, is_plain_chat
 from assay.redaction import redact
 from assay.report import Citation, CriterionReport, EvaluationReport, Score, make_line
 from assay.runs.jsonable import (
@@ -48,19 +50,72 @@ Number: TypeAlias = bool | int | float
 COLUMN = "rubric"  # the column that holds a row's own rubric, as a rubric file would
 
 
+# The column of HealthBench that holds criteria, each with a `criterion` and its `points`.
+HEALTHBENCH_COLUMN = "rubrics"
+
+
 def own_rubric(row: Mapping[str, Any]) -> Any:
     """What a row brings for its own rubric; None when it brings none."""
     own = row.get(COLUMN)
+    if own is None and HEALTHBENCH_COLUMN in row:
+        own = _find_healthbench_rubric(row[HEALTHBENCH_COLUMN])
     if own is None and "input" in row and isinstance(row["input"], Mapping):
-        own = cast("Mapping[str, Any]", row["input"]).get(COLUMN)
+        own = own_rubric(cast("Mapping[str, Any]", row["input"]))
     return own or None if isinstance(own, str) else own
+
+
+def _find_healthbench_rubric(value: Any) -> dict[str, Any] | None:
+    """Return the criteria in a column of HealthBench as a rubric; None if it holds anything else."""
+    if hasattr(value, "tolist"):  # an array, which Parquet has instead of a list
+        value = value.tolist()
+    if isinstance(value, list) and value:
+        entries = cast("list[Any]", value)
+        if all(is_healthbench_criterion(entry) for entry in entries):
+            return {HEALTHBENCH_COLUMN: entries}
+    return None
+
+
+def split_messages(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row whose `messages` are split into `prompt` and `completion`, if it has neither.
+
+    The completion is the last message of the assistant, and the prompt what comes before it.
+
+    >>> split_messages({"messages": [
+    ...     {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
+    ... ]})
+    {'prompt': [{'role': 'user', 'content': '2 + 2?'}], 'completion': '4'}
+    """
+    if "messages" not in row or "completion" in row or "prompt" in row:
+        return row
+    messages: Any = row["messages"]
+    if hasattr(messages, "tolist"):
+        messages = messages.tolist()
+    if isinstance(messages, str) and messages.lstrip().startswith("["):
+        try:
+            messages = json.loads(messages)
+        except ValueError:
+            return row
+    if not isinstance(messages, list):
+        return row
+    listed = cast("list[Any]", messages)
+    replies = [index for index, message in enumerate(listed) if get_role(message) == "assistant"]
+    if not replies:
+        return row
+    index = replies[-1]
+    completion: Any = listed[index:]
+    if len(completion) == 1 and is_plain_chat(completion):
+        completion = completion[0]["content"]
+    others = {name: value for name, value in row.items() if name != "messages"}
+    return {**others, "prompt": listed[:index], "completion": completion}
 
 
 def without_rubric(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a row without its own rubric."""
     fields = {name: value for name, value in row.items() if name != COLUMN}
+    if HEALTHBENCH_COLUMN in fields and _find_healthbench_rubric(fields[HEALTHBENCH_COLUMN]):
+        del fields[HEALTHBENCH_COLUMN]
     row_input = fields.get("input")
-    if isinstance(row_input, Mapping) and COLUMN in row_input:
+    if isinstance(row_input, Mapping) and {COLUMN, HEALTHBENCH_COLUMN} & row_input.keys():
         fields["input"] = without_rubric(cast("Mapping[str, Any]", row_input))
     return fields
 
