@@ -79,7 +79,7 @@ def specificity(observed: Observed) -> Estimate:
 
 
 def beats_chance(observed: Observed) -> bool:
-    """Whether sensitivity + specificity - 1 is clearly above 0."""
+    """Whether the judge's answers go with people's: sensitivity + specificity - 1 is clearly above 0."""
     hit_rate = _estimate_share(
         observed, observed.judge, weights=observed.people, level=_CHANCE_LEVEL
     )

@@ -446,21 +446,28 @@ def table_alpha(level: Level, values: Sequence[float] = ()) -> Statistic:
 
     def compute(tables: Array) -> Array:
         totals = tables.sum(-1)  # how often each category was given
-        if level == "nominal":
-            distances = 1 - np.eye(tables.shape[-1])
-        else:
-            if level == "ordinal":
-                # The middle rank of the answers in each category.
-                positions = np.cumsum(totals, axis=-1) - totals / 2
-            else:
-                positions = np.asarray(values, dtype=np.float64)
-            distances = (positions[..., :, None] - positions[..., None, :]) ** 2
+        distances = _measure_distances(level, totals, values)
         products = totals[..., :, None] * totals[..., None, :]
         observed = _total(tables * distances)
         expected = _total(products * distances)
         return _compute_alpha(observed, expected, totals.sum(-1))
 
     return Statistic(compute, _SAME_ANSWERS)
+
+
+def _measure_distances(level: Level, totals: Array, values: Sequence[float]) -> Array:
+    """Return how far the categories are apart, two by two.
+
+    `totals` is how often each category was given, `values` what each is worth.
+    """
+    if level == "nominal":
+        return 1 - np.eye(totals.shape[-1])
+    if level == "ordinal":
+        # The middle rank of the answers in each category.
+        positions = np.cumsum(totals, axis=-1) - totals / 2
+    else:
+        positions = np.asarray(values, dtype=np.float64)
+    return (positions[..., :, None] - positions[..., None, :]) ** 2
 
 
 def number_sums(values: Sequence[float]) -> Array:

@@ -248,7 +248,7 @@ class Statistic:
 
 
 def make_share(count: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
-    """Return a statistic that is successes over trials."""
+    """Return a statistic that is a share. `count` returns successes and trials for sums."""
 
     def compute(sums: Array) -> Array:
         successes, trials = count(sums)
@@ -308,7 +308,11 @@ class ExampleSums:
 
     @cached_property
     def _kinds(self) -> tuple[Array, Array]:
-        """The distinct sums and how many examples have each. Yes and no make few kinds."""
+        """The distinct sums, and how many examples have each of them.
+
+        Examples with the same sums are of one kind. There are few kinds if answers are yes or no,
+        and drawing how many of each kind are in a resample is much faster than drawing examples.
+        """
         scale = float(np.abs(self.sums).max(initial=0.0)) or 1.0
         # Sums of the same numbers in a different order may differ in the last digits.
         _, indices, counts = np.unique(
