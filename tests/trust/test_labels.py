@@ -151,6 +151,20 @@ class TestMerging:
         (tmp_path / "labels-2026.jsonl").write_text(json.dumps(ROW | later))
         assert [label.verdict for label in read_run_labels(run)] == ["UNMET"]
 
+    def test_labels_of_another_run_are_read_from_it(self, tmp_path):
+        """By its folder, its file or the run itself, and merged with tables."""
+        with Journal.open(tmp_path / "run", RunAbout.of("score")) as journal:
+            journal.write(Row("1", fields={"completion": "yes"}))
+        run = Run.open(tmp_path / "run")
+        save_label(run, Label.from_row(ROW | {"verdict": "MET", "rater": "anna"}))
+        beside = [ROW | {"grade": "UNMET", "rater": "bob"}]
+        for source in (run, tmp_path / "run", str(run.file.path)):
+            labels = read_labels(source, beside, mapping={"verdict": "grade"})
+            assert [(label.rater, label.verdict) for label in labels] == [
+                ("anna", "MET"),
+                ("bob", "UNMET"),
+            ]
+
     def test_a_label_can_be_saved_while_the_run_is_written(self, tmp_path):
         """And replaces an earlier one of the same person, in any spelling of the name."""
         with Journal.open(tmp_path, RunAbout.of("score")) as journal:

@@ -73,8 +73,9 @@ def command(
     """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
 
     LABELS are CSV or JSONL files with example, criterion, verdict, and if there are several, sample
-    and rater. Several files are merged. Without any, the labels of the run are read: those that
-    were given in its page, and those in files labels*.jsonl in its folder.
+    and rater, or other runs, whose labels follow their text. Several are merged. Without any, the
+    labels of the run are read: those that were given in its page, and those in files labels*.jsonl
+    in its folder.
     """
     options = LabelOptions(**values)
     run = open_run(options.run)

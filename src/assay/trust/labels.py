@@ -15,6 +15,7 @@ from assay.runs import Run
 from assay.runs.jsonable import encodable, to_jsonable
 from assay.runs.row import Key, Row
 from assay.runs.row_rubrics import RowRubrics
+from assay.runs.run_store import is_run
 from assay.tables import rows_of
 from assay.trust.questions import Answer, Question, list_panel_answers, read_row_questions
 from assay.wording import format_count, format_value, suggest_word
@@ -170,8 +171,9 @@ def hash_row_text(row: Row) -> str:
 
 
 def read_labels(*sources: object, mapping: Mapping[str, str] | None = None) -> list[Label]:
-    """Read labels from CSV or JSONL files, or from rows, and merge them.
+    """Read labels from CSV or JSONL files, from rows or from runs, and merge them.
 
+    A run is a `Run`, its folder or its file, and gives the labels that `read_run_labels` reads.
     If a person labelled a question more than once, the label with the latest `time` counts; the
     last one, if not both have a time. `mapping={"verdict": "grade"}` reads the verdicts from the
     column `grade`. Raise `LabelError` if a row is not a label, or if no label is left.
@@ -192,8 +194,7 @@ def read_labels(*sources: object, mapping: Mapping[str, str] | None = None) -> l
 
 def read_run_labels(run: Run) -> list[Label]:
     """Read the labels in a run and in files `labels*.jsonl` beside it, and merge them."""
-    files = sorted(run.file.folder.glob(LABEL_FILES))
-    return _merge_labels([run.file.read_labels(), *files], None)
+    return _merge_labels([run], None)
 
 
 def save_label(run: Run, label: Label) -> None:
@@ -206,12 +207,22 @@ def _merge_labels(sources: Sequence[object], mapping: Mapping[str, str] | None) 
     """Return the label that counts for each key; withdrawn labels are left out."""
     # Withdrawn labels stay here until all are read: an older copy of the label may follow.
     latest: dict[LabelKey, Label] = {}
+    tables: list[tuple[object, Mapping[str, str] | None]] = []
     for source in sources:
-        for number, row in enumerate(rows_of(source, mapping=mapping), start=1):
+        if isinstance(source, str | Path) and is_run(source):
+            source = Run.open(source)
+        if isinstance(source, Run):
+            # The columns of runs have our names.
+            tables.append((source.file.read_labels(), None))
+            tables.extend((file, None) for file in sorted(source.file.folder.glob(LABEL_FILES)))
+        else:
+            tables.append((source, mapping))
+    for table, columns in tables:
+        for number, row in enumerate(rows_of(table, mapping=columns), start=1):
             try:
                 label = Label.from_row(row)
             except LabelError as error:
-                raise LabelError(f"{_name_source(source)}: label {number}: {error}") from None
+                raise LabelError(f"{_name_source(table)}: label {number}: {error}") from None
             known = latest.get(label.key)
             if known is None or not _is_older(label, known):
                 latest.pop(label.key, None)
