@@ -112,7 +112,7 @@ examples: $(INSTALLED)  ## Run every example of the documentation and rewrite it
 vendor:  ## Fetch the two libraries of the run page again
 	$(PYTHON) tools/page/vendor.py
 
-pictures: $(INSTALLED) browser  ## Take the pictures of the run page anew
+pictures: $(INSTALLED) browser  ## Take the pictures of the page and of the terminal anew
 	$(BIN)/python tools/page/pictures.py
 
 picture: $(INSTALLED)  ## Draw docs/images/demo.svg anew from the demo

@@ -87,7 +87,7 @@ async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenRepo
     ...     "golden": [{"completion": "one two", "expect": {"max_words": "UNMET"}}],
     ... })
     >>> asyncio.run(run_golden(rubric)).wrong
-    (GoldenResult(example='golden_1', criterion='max_words', expected='UNMET', got='MET', reason='', error=None),)
+    (GoldenResult(example='golden_1', criterion='max_words', expected='UNMET', got='MET', reason='', error=None, bounds=None),)
     """
     results: list[GoldenResult] = []
     with budget() as ledger:

@@ -30,7 +30,7 @@
   function aboutLine({ model, judge, resolved, rubric, created, kind, environment, env_args }) {
     const known = [
       ["environment", environment], ["arguments", env_args && JSON.stringify(env_args)],
-      ["model", model], ["judge", judge], ["answered as", (resolved || []).join(", ")],
+      ["model", model], ["judge", judge], ["exact model", (resolved || []).join(", ")],
       ["rubric", rubric && `${rubric.name || "unnamed"} ${String(rubric.hash).slice(0, 12)}`],
       [kind || "run", created && assay.words.time(created)],
     ].filter(([, value]) => value);
