@@ -283,8 +283,18 @@ def test_nor_does_the_command_line_or_what_it_writes(endpoint, tmp_path, by):
     model = endpoint.model if by == "key" else with_login(endpoint)
     keeps = {**named, "ASSAY_CACHE": str(tmp_path / "cache")}
     for typed in (
-        ["grade", "--text", "Paris", "-r", "rubric.yaml", "-m", model],
-        ["score", "rollouts.jsonl", "-r", "rubric.yaml", "-m", model, "-o", "run", "--judge-log"],
+        ["grade", "--text", "Paris", "-r", "rubric.yaml", "--judge", model],
+        [
+            "score",
+            "rollouts.jsonl",
+            "-r",
+            "rubric.yaml",
+            "--judge",
+            model,
+            "-o",
+            "run",
+            "--judge-log",
+        ],
         ["show", "run"],
         ["report", "run", "-o", "report.html"],
         [

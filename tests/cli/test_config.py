@@ -31,7 +31,7 @@ class TestPrecedence:
         (folder / "assay.toml").write_text(f'judge = "{file.model}"\n')
         monkeypatch.setenv("ASSAY_JUDGE", variable.model)
         command = ["grade", "It is Paris", "-r", files("rubric.json", RUBRIC), "--no-cache"]
-        assert main([*command, "-m", flag.model]) == 0
+        assert main([*command, "--judge", flag.model]) == 0
         assert (flag.calls, variable.calls, file.calls) == (1, 0, 0)
         assert main(command) == 0
         assert (flag.calls, variable.calls, file.calls) == (1, 1, 0)

@@ -29,7 +29,7 @@ def tested(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs the command on this rubric; its exit code, output and complaints."""
 
     def run(*options: str, model: Any = None, rubric: Any = RUBRIC) -> tuple[int, str, str]:
-        named = [] if model is None else ["-m", model.model]
+        named = [] if model is None else ["--judge", model.model]
         code = main(["rubric", "test", files("rubric.json", rubric), *named, *options])
         said = capsys.readouterr()
         return code, said.out, said.err

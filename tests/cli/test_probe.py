@@ -50,7 +50,7 @@ def probe(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     path = files("rubric.json", RUBRIC)
 
     def run(*options: str, model: Any = None, rubric: Any = None) -> SimpleNamespace:
-        named = [] if model is None else ["-m", model.model]
+        named = [] if model is None else ["--judge", model.model]
         code = main(["probe", rubric or path, *named, *options])
         said = capsys.readouterr()
         return SimpleNamespace(code=code, out=said.out, err=said.err)
@@ -212,7 +212,7 @@ class TestCosts:
         server = serve(honest)
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        done = probe("--limit", "8", "-m", "openai/gpt-5-mini", "--budget", "0.002")
+        done = probe("--limit", "8", "--judge", "openai/gpt-5-mini", "--budget", "0.002")
         assert done.code == 1
         assert "the budget ran out before" in done.err
         assert 0 < server.calls < 34
@@ -240,11 +240,11 @@ class TestCosts:
         server = serve(slow)
         command = [
             sys.executable,
-            "-m",
+            "--judge",
             "assay",
             "probe",
             files("rubric.json", RUBRIC),
-            "-m",
+            "--judge",
             server.model,
             "--family",
             "tool_call",

@@ -141,7 +141,7 @@ class TestStopping:
         server = serve("MET", faults=[Fault.hanging()])
         rows = files("rows.jsonl", [{"completion": "Paris."}])
         rubric = files("rubric.json", [{"requirement": "Names Paris"}])
-        arguments = ["score", rows, "-r", rubric, "-m", server.model]
+        arguments = ["score", rows, "-r", rubric, "--judge", server.model]
         assert main([*arguments, "--timeout", "0.2"]) == 0
         assert len(server.asked) == 2
         assert main([*arguments, "--timeout", "0"]) == 2

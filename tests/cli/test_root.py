@@ -137,7 +137,8 @@ class TestBadUsage:
             (["grade", "x", "-r"], "assay grade: Option '-r' requires an argument"),
             (["grade", "x", "-r", "no.yaml"], "assay grade: File not found: no.yaml"),
             (["grade", "x", "--budget", "1", "--budget", "2"], "--budget was given 2 times"),
-            (["grade", "x", "-m", "a", "--judge", "b"], "--model was given 2 times"),
+            (["grade", "x", "--judge", "a", "--judge", "b"], "--judge was given 2 times"),
+            (["grade", "x", "--model", "a"], "No such option '--model'. Did you mean '--judge'?"),
             (["math", "1", "1", "--units", "--no-units"], "--units was given 2 times"),
             (["init", "a", "b"], "Got unexpected extra argument (b)"),
             (

@@ -281,7 +281,7 @@ criteria:
         server = serve("MET")
         rows = files("rows.jsonl", [{"completion": "Paris"}])
         run = str(tmp_path / "run")
-        main(["score", rows, "-r", rubric, "-m", server.model, "-o", run, "-q"])
+        main(["score", rows, "-r", rubric, "--judge", server.model, "-o", run, "-q"])
         capsys.readouterr()
         for name in (rubric, run):
             assert main(["rubric", "show", name]) == 0

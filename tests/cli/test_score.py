@@ -141,7 +141,7 @@ class TestRuns:
             {"completion": chat, "rubric": {"criteria": JUDGED, "shows": "all"}},
             {"completion": chat, "rubric": JUDGED},
         ]
-        data, judge = files("own.jsonl", rows), ["-m", serve(by_words).model]
+        data, judge = files("own.jsonl", rows), ["--judge", serve(by_words).model]
         assert score(*judge, "-o", "all", *backend, data=data, by=None).code == 0
         assert (
             score(*judge, "-o", "last", "--shows", "last", *backend, data=data, by=None).code == 0
@@ -158,7 +158,7 @@ class TestRuns:
             {"completion": "Paris", "rubric": JUDGED},
         ]
         data = files("own.jsonl", rows)
-        done = score("-f", "jsonl", "-m", serve(by_words).model, data=data, by=None)
+        done = score("-f", "jsonl", "--judge", serve(by_words).model, data=data, by=None)
         assert [json.loads(line)["score"] for line in done.out.splitlines()] == [0.0, 1.0]
         assert "--rubric is missing" in score(by=None).err
 
@@ -200,7 +200,16 @@ class TestEndings:
         """And the command that tries it again is said."""
         server = serve(by_words, faults=[Fault.truncated()])
         judged = files("judged.json", JUDGED)
-        arguments = ["-o", "run", "-m", server.model, "--concurrency", "1", "--fail-under", "0"]
+        arguments = [
+            "-o",
+            "run",
+            "--judge",
+            server.model,
+            "--concurrency",
+            "1",
+            "--fail-under",
+            "0",
+        ]
         done = score(*arguments, by=judged)
         assert done.code == 1
         assert done.out.startswith("run: 2 rollouts, 1 unscored\nscore, ")
@@ -290,7 +299,7 @@ class TestEndings:
     def test_a_dry_run_says_what_it_would_take(self, score: Any, serve: Any, files: Any) -> None:
         """And asks nobody, and keeps nothing."""
         server = serve(by_words)
-        done = score("-o", "run", "-m", server.model, "--dry-run", by=files("j.json", JUDGED))
+        done = score("-o", "run", "--judge", server.model, "--dry-run", by=files("j.json", JUDGED))
         assert done.code == 0
         assert done.out.startswith("2 rollouts would take 2 calls, ")
         assert (server.asked, Path("run").exists()) == ([], False)
@@ -302,7 +311,7 @@ class TestEndings:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed-0123456789")
         monkeypatch.setenv("OPENAI_BASE_URL", serve(by_words).url)
         judged = files("judged.json", JUDGED)
-        done = score("-o", "run", "-m", "openai/gpt-5-mini", "--budget", "0", by=judged)
+        done = score("-o", "run", "--judge", "openai/gpt-5-mini", "--budget", "0", by=judged)
         assert done.code == 1
         assert "the budget ran out before 2 calls could be made" in done.err
         kept = b"".join(path.read_bytes() for path in Path("run").iterdir())
@@ -323,7 +332,7 @@ class TestMoney:
         monkeypatch.setenv("ASSAY_PRICES", files("prices.toml", prices))
         data = files("paid.jsonl", [{"id": n, "completion": f"text {n:02}"} for n in range(12)])
         rubric = files("four.json", [{"requirement": f"Holds {n}"} for n in range(4)])
-        judge = ["-m", server.model, "--no-cache", "-f", "json"]
+        judge = ["--judge", server.model, "--no-cache", "-f", "json"]
 
         def run(*arguments: str) -> SimpleNamespace:
             done = score(*judge, *arguments, data=data, by=rubric)
@@ -362,10 +371,10 @@ class TestAgain:
         """The judge is asked only what it was not asked before."""
         server = serve(by_words)
         one = files("one.json", JUDGED)
-        assert score("-o", "run", "-m", server.model, "--no-cache", by=one).code == 0
+        assert score("-o", "run", "--judge", server.model, "--no-cache", by=one).code == 0
         assert server.calls == 2
         two = files("two.json", [*JUDGED, {"check": {"max_words": 2}, "weight": 1}])
-        done = score("-o", "run2", "-m", server.model, "--no-cache", data="run", by=two)
+        done = score("-o", "run2", "--judge", server.model, "--no-cache", data="run", by=two)
         assert (done.code, server.calls) == (0, 2)
         assert [row.score for row in Run.open("run2").rows()] == [1.0, 0.0]
         assert Run.open("run2").about.kind == "rescore"
@@ -379,7 +388,7 @@ class TestAgain:
         rows = files("own.jsonl", [{**row, "rubric": own} for row in ROWS])
         score("-o", "run", data=rows)
         judged = files("judged.json", JUDGED)
-        done = score("-o", "run2", "-m", server.model, data="run", by=judged)
+        done = score("-o", "run2", "--judge", server.model, data="run", by=judged)
         assert (done.code, server.calls) == (0, 2)
         assert f"2 of 2 rows of run have their own rubrics, which {judged} replaces" in done.err
         [criterion] = Run.open("run2").about.rubric.criteria
@@ -393,7 +402,7 @@ class TestAgain:
         server = serve(by_words)
         plain, own = ROWS[0], {**ROWS[1], "rubric": JUDGED}
         rows = files(name, [plain, own])
-        done = score("-o", "run", "-m", server.model, data=rows)
+        done = score("-o", "run", "--judge", server.model, data=rows)
         assert (done.code, server.calls) == (0, 1)
         assert "scores only rows that have none" in done.err
         assert "2 rollouts, 1 of them by the rubrics of their rows" in done.out
@@ -406,7 +415,7 @@ class TestAgain:
         rows = [ROWS[0], {**ROWS[1], "rubric": JUDGED}]
         lines = "\n".join(json.dumps(row) for row in rows)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-        done = score("-o", "run", "-m", server.model, data="-")
+        done = score("-o", "run", "--judge", server.model, data="-")
         assert (done.code, server.calls) == (0, 1)
 
     def test_rows_of_a_run_without_a_rubric_are_refused_if_none_is_given(
@@ -442,8 +451,8 @@ class TestAgain:
         """A run whose rows bring none is refused."""
         first, second = serve(by_words), serve(by_words)
         rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in ROWS])
-        score("-o", "run", "-m", first.model, data=rows, by=None)
-        done = score("-o", "run2", "-m", second.model, data="run", by=None)
+        score("-o", "run", "--judge", first.model, data=rows, by=None)
+        done = score("-o", "run2", "--judge", second.model, data="run", by=None)
         assert (done.code, first.calls, second.calls) == (0, 2, 2)
         score("-o", "run3")
         done = score("-o", "run4", data="run3", by=None)
@@ -451,7 +460,7 @@ class TestAgain:
 
     def test_a_judge_that_is_not_needed_is_named(self, score: Any) -> None:
         """Nobody is left to believe that it was asked."""
-        done = score("-m", "openai/gpt-5-mini")
+        done = score("--judge", "openai/gpt-5-mini")
         assert "openai/gpt-5-mini is not asked" in done.err
 
     @pytest.mark.parametrize(
@@ -508,7 +517,7 @@ class TestCtrlC:
     def start(self, server: Any, files: Any) -> tuple[list[str], subprocess.Popen[str]]:
         rows = [{"completion": words} for words in self.WORDS]
         command = ["score", files("rows.jsonl", rows), "-r", files("judged.json", JUDGED)]
-        command += ["-m", server.model, "-o", "run", "--concurrency", "2", "--no-cache"]
+        command += ["--judge", server.model, "-o", "run", "--concurrency", "2", "--no-cache"]
         process = subprocess.Popen(
             [sys.executable, "-m", "assay", *command],
             stdout=subprocess.PIPE,
@@ -651,7 +660,9 @@ def test_the_worst_rollouts_come_with_the_reason(
         [{"check": {"contains": "p"}, "weight": 2}, {"check": {"contains": "l"}}],
     )
     run = str(tmp_path / "run")
-    main(["score", files("rows.jsonl", rows), "-r", rubric, "-o", run, "-q", "-m", server.model])
+    main(
+        ["score", files("rows.jsonl", rows), "-r", rubric, "-o", run, "-q", "--judge", server.model]
+    )
     capsys.readouterr()
     assert main(["show", run, "--worst", "1"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]

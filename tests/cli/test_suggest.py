@@ -39,7 +39,7 @@ def suggest(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
 
     def run(*options: str, model: Any) -> SimpleNamespace:
         source = [] if "--prompt" in options or "--pairs" in options else ["--pairs", path]
-        code = main(["suggest", *source, "-m", model.model, *options])
+        code = main(["suggest", *source, "--judge", model.model, *options])
         said = capsys.readouterr()
         return SimpleNamespace(code=code, out=said.out, err=said.err)
 
@@ -65,7 +65,7 @@ def test_a_file_is_written_and_never_overwritten(
     server, path = serve(rule(FIGURE)), tmp_path / "legs.yaml"
     assert suggest("-o", str(path), model=server).code == 0
     assert Rubric.from_file(path).name == "legs"
-    assert main(["rubric", "test", str(path), "-m", server.model]) == 0
+    assert main(["rubric", "test", str(path), "--judge", server.model]) == 0
     capsys.readouterr()
     text, calls = path.read_text(), server.calls
     done = suggest("-o", str(path), model=server)

@@ -141,7 +141,7 @@ class TestFix:
         reply = {"reason": "r", "requirements": ["Cites at least three sources"]}
         with ModelServer(json.dumps(reply)) as server:
             url = f"{server.url}#{server.name}"
-            assert main(["lint", path, "--fix", "--yes", "-m", url]) == 0
+            assert main(["lint", path, "--fix", "--yes", "--judge", url]) == 0
         assert (tmp_path / "a.yaml").read_text() == "- requirement: Cites at least three sources\n"
         assert "1 call" in capsys.readouterr().err
 

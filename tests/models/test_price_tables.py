@@ -47,7 +47,15 @@ def test_a_table_that_is_not_there_is_no_traceback(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_PRICES", "none.toml")
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
-    command = ["score", "rows.jsonl", "-r", "rubric.yaml", "-m", "openai/gpt-5-mini", "--dry-run"]
+    command = [
+        "score",
+        "rows.jsonl",
+        "-r",
+        "rubric.yaml",
+        "--judge",
+        "openai/gpt-5-mini",
+        "--dry-run",
+    ]
     assert main(command) == 2
     assert "none.toml, which ASSAY_PRICES names, cannot be read: No such file" in (
         capsys.readouterr().err

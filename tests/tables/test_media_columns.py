@@ -194,7 +194,7 @@ def test_the_command_line_judges_the_pictures_of_a_table(
                     str(table(folder, kind)),
                     "-r",
                     str(folder / "rubric.yaml"),
-                    "-m",
+                    "--judge",
                     server.model,
                     "--judge-media",
                     "image",
@@ -228,7 +228,7 @@ def test_a_judge_in_text_is_an_error_line_for_each(folder: Path, capfd: Any) -> 
             str(table(folder, "csv")),
             "-r",
             str(folder / "rubric.yaml"),
-            "-m",
+            "--judge",
             server.model,
             "-f",
             "json",
@@ -310,7 +310,16 @@ def test_a_run_is_scored_again_with_its_pictures(
     """They are read beside the data that the run names, if that is in the current folder; else an error says so."""
     data, rubric = table(folder, "csv"), str(folder / "rubric.yaml")
     with ModelServer("MET") as server:
-        options = ["-r", rubric, "-m", server.model, "--judge-media", "image", "--no-cache", "-q"]
+        options = [
+            "-r",
+            rubric,
+            "--judge",
+            server.model,
+            "--judge-media",
+            "image",
+            "--no-cache",
+            "-q",
+        ]
         assert main(["score", str(data), *options, "-o", str(folder / "run")]) == 0
         (folder / "elsewhere").mkdir()
         for here, code in ((folder, 0), (folder / "elsewhere", 1)):

@@ -73,6 +73,8 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             options = [name for param in self.get_params(ctx) for name in param.opts]
             nearest = _find_nearest_option(error.option_name, options)
+            if error.option_name in ("-m", "--model") and "--judge" in options:
+                nearest = "--judge"  # `--model` is the model under test of `assay eval`
             raise click.NoSuchOption(
                 error.option_name,
                 possibilities=[] if nearest is None else [nearest],

@@ -14,7 +14,6 @@ from assay import envs, runs
 from assay.cli.base_command import Command, print_note
 from assay.cli.inputs import apply_view, load_rubric, make_row_rubrics, note_rubrics_of_rows
 from assay.cli.judging import (
-    DEFAULT_JUDGE,
     allow_media,
     check_local_model,
     do_rows_ask,
@@ -392,12 +391,11 @@ def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) ->
 def _add_price(run: MatrixRun, options: EvalOptions, *, has_judge: bool) -> MatrixRun:
     """Return the run with the price that `--price` gives its model, if it gives one."""
     other_models = [name for name in options.models if name != run.model.name]
-    if has_judge:
-        judge = options.judge or DEFAULT_JUDGE
-        other_models.append(judge)
-        if judge == run.model.name:
+    if has_judge and options.judge is not None:
+        other_models.append(options.judge)
+        if options.judge == run.model.name:
             print_note(
-                f"{judge} judges its own answers: name another model with --judge",
+                f"{options.judge} judges its own answers: name another model with --judge",
                 quiet=options.quiet,
             )
     price = find_price(options.prices, run.model.name, other_models=other_models)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from assay.cli.options import JudgingOptions, ModelPrice, ViewOptions
     from assay.models import Model, Price
 
-DEFAULT_JUDGE = "local"  # needs no key, costs nothing and sends nothing away
-
 
 @contextmanager
 def open_judge(
@@ -73,7 +71,7 @@ def _refuse_workspace(options: JudgingOptions) -> None:
     if options.workspace is not None:
         raise click.UsageError(
             "the rubric has its own judge, which does not read --workspace: "
-            "name another judge with -m"
+            "name another judge with --judge"
         )
 
 
@@ -148,48 +146,42 @@ def make_judge_model(
     """Return the judge's model. In a dry run it is not called, so it needs no key and no weights."""
     from assay.models import model_of
 
-    name = (options.judge or "").strip() or DEFAULT_JUDGE
+    name = (options.judge or "").strip()
+    if not name:
+        raise Refused(f"no judge was named: {_advise_judge()}")
     # A key is removed from everything that is printed, so it must not be a phrase of our messages.
     api_key = "no-key-in-a-dry-run" if options.dry_run else None
-    try:
-        model = model_of(
-            name,
-            api_key=api_key,
-            price=find_price(options.prices, name, other_models=models_under_test),
-            limits=options.limits,
-            cache=cache,
-            media=options.judge_media or None,
-        )
-        if not options.dry_run:
-            check_local_model(name, quiet=quiet)
-    except (Refused, MissingExtraError) as error:
-        if options.judge:
-            raise
-        missing_package = str(error) if isinstance(error, MissingExtraError) else ""
-        raise Refused(f"no judge was named: {_advise_judge(missing_package)}") from None
+    model = model_of(
+        name,
+        api_key=api_key,
+        price=find_price(options.prices, name, other_models=models_under_test),
+        limits=options.limits,
+        cache=cache,
+        media=options.judge_media or None,
+    )
+    if not options.dry_run:
+        check_local_model(name, quiet=quiet)
     return model
 
 
-def _advise_judge(missing_package: str) -> str:
-    """Say how to name a judge.
-
-    `missing_package` says what a local model needs that is not installed; empty if it has all.
-    """
-    from assay.local.weights import QWEN
+def _advise_judge() -> str:
+    """Say how to name a judge."""
+    from assay.local.weights import QWEN, weights_file
     from assay.models.providers import propose_model
 
     proposal = propose_model()
     if proposal is not None:
         key_variable, name = proposal
         return f"{key_variable} is set, so --judge {name} would do"
-    if missing_package:
-        local_model = f"with --judge local; {missing_package}"
-    else:
-        local_model = f"get a local model with: assay models pull {QWEN.name}"
-    return (
+    advice = (
         "name one with --judge openai/gpt-5-mini, if OPENAI_API_KEY is set, or with "
-        f"--judge http://127.0.0.1:8000/v1#name, or {local_model}"
+        "--judge http://127.0.0.1:8000/v1#name, or "
     )
+    try:
+        weights_file("local")
+    except Refused:
+        return f"{advice}get a local model with: assay models pull {QWEN.name}"
+    return f"{advice}with --judge local, for the model on this machine"
 
 
 def find_price(

@@ -57,8 +57,8 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 )
 @click.option("--yes", is_flag=True, help="With --fix: write the changes to the file.")
 @click.option(
-    "-m",
-    "--model",
+    "--judge",
+    "model",
     metavar="MODEL",
     envvar="ASSAY_MODEL",
     show_envvar=True,
@@ -222,7 +222,7 @@ def _fix_rubrics(
 
     source = None
     if model is None:
-        _print_note("no model is named, so only what is certain is fixed: -m names one")
+        _print_note("no model is named, so only what is certain is fixed: --judge names one")
     else:
         source = model_of(model, price=find_price(prices, model))
     with limit_spending(dollars=budget, calls=max_calls) as spent:

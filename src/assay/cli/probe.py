@@ -57,8 +57,8 @@ REASON_LENGTH = 80  # characters of a reason that are shown in a table; JSON has
     epilog="Exit codes: 0 all was judged, 100 the upper end of the share of successful attacks is "
     "above --fail-over, 1 something was not judged, or no criterion could be attacked, 2 bad "
     "usage.",
-    example="assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
-    "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
+    example="assay probe rubric.yaml --judge openai/gpt-5-mini --limit 32 --dry-run\n"
+    "assay probe rubric.yaml --judge openai/gpt-5-mini --guard --fail-over 0.05",
 )
 @rubric_argument
 @click.option(

@@ -10,7 +10,7 @@ import click
 
 from assay.aggregation import POLICIES
 from assay.cli.base_command import Command
-from assay.cli.judging import DEFAULT_JUDGE, allow_media_folder, find_price
+from assay.cli.judging import allow_media_folder, find_price
 from assay.cli.options import (
     ViewOptions,
     allow_code_option,
@@ -208,12 +208,12 @@ def _serve_rubric(options: ServeOptions) -> None:
         cache = options.cache or str(default_place())
     grader: Any = options.grader
     judge = Judge(
-        options.judge or DEFAULT_JUDGE,
+        options.judge,
         cache=cache,
         grader=grader,
         guard=options.guard,
         budget=options.budget,
-        price=find_price(options.prices, options.judge or DEFAULT_JUDGE),
+        price=find_price(options.prices, options.judge or ""),
         max_calls=options.max_calls,
         limits=options.limits,
         shows=options.shows,

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     cls=Command,
     epilog="Exit codes: 0 a rubric was drafted, 100 no criterion was kept, 1 something was not "
     "judged or drafted, 2 bad usage.",
-    example="assay suggest --pairs pairs.jsonl -m openai/gpt-5-mini -o rubric.yaml\n"
-    "assay suggest --prompt task.txt --references answers.jsonl -m openai/gpt-5-mini --dry-run",
+    example="assay suggest --pairs pairs.jsonl --judge openai/gpt-5-mini -o rubric.yaml\n"
+    "assay suggest --prompt task.txt --references answers.jsonl --judge openai/gpt-5-mini --dry-run",
 )
 @click.option(
     "--pairs",
