@@ -74,7 +74,10 @@ class Command(click.Command):
             options = [name for param in self.get_params(ctx) for name in param.opts]
             nearest = _find_nearest_option(error.option_name, options)
             if error.option_name in ("-m", "--model") and "--judge" in options:
-                nearest = "--judge"  # `--model` is the model under test of `assay eval`
+                # Elsewhere it is the usual name of the only model.
+                raise click.UsageError(
+                    f"No such option {error.option_name!r}. Did you mean '--judge'?", ctx
+                ) from None
             raise click.NoSuchOption(
                 error.option_name,
                 possibilities=[] if nearest is None else [nearest],
