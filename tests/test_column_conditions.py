@@ -1,11 +1,13 @@
 """`when` can ask for the value of a column."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay import PerCriterionGrader, Rubric, RubricFileError
+from assay.cli import main
 from assay.criterion import ColumnCondition
 from assay.lint import lint
 from assay.testing import FakeModel
@@ -103,3 +105,12 @@ def test_both_forms_are_the_same_rubric_and_are_written_in_full():
 def test_lint_reads_rubrics_with_conditions_on_columns():
     rubric = Rubric.from_yaml(CRITERIA.replace("WHEN", "{Thema: Kinder}"))
     assert [finding for finding in lint(rubric) if finding.rule == "R009"] == []
+
+
+def test_the_command_line_says_on_which_column_a_criterion_depends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "r.yaml"
+    path.write_text(CRITERIA.replace("WHEN", "[{Thema: [Kinder, Jugend]}, contains]"))
+    assert main(["rubric", "show", str(path)]) == 0
+    assert "(only if the column Thema is Kinder or Jugend and contains)" in capsys.readouterr().out

@@ -268,6 +268,7 @@ def test_the_server_shows_the_columns_it_is_sent():
         shown, missing = asyncio.run(remote.score(rollouts))
     assert (shown.score, missing.score, "thirty" in prompts(model)[0]) == (1.0, None, True)
     assert "no column 'gold'" in str(missing.errors)
+    assert "braces" not in str(missing.errors)
 
 
 @pytest.mark.parametrize("kind", [Tournament, Ranking])

@@ -53,7 +53,7 @@ class Placeholder:
 
     def find_value(self, row: Mapping[str, Any]) -> Any:
         """Return the value in a row; raise `ColumnError` if the row has none."""
-        return find_column(row, self.path)
+        return find_column(row, self.path, is_placeholder=True)
 
 
 @dataclass(frozen=True)
@@ -252,18 +252,25 @@ def fill_values(
     return value
 
 
-def find_column(row: Mapping[str, Any], path: str, *, allow_empty: bool = False) -> Any:
+def find_column(
+    row: Mapping[str, Any],
+    path: str,
+    *,
+    allow_empty: bool = False,
+    is_placeholder: bool = False,
+) -> Any:
     """Return the value of a column, or with dots of an entry inside it.
 
     A column whose name contains the dots takes precedence. Raises `ColumnError` if there is no such
-    column or entry, or, without `allow_empty`, if it is empty (None or NaN).
+    column or entry, or, without `allow_empty`, if it is empty (None or NaN). Braces in a text may
+    have been meant literally, which the error about a placeholder says.
     """
     if path in row:
         value = row[path]
     else:
         name, *keys = path.split(".")
         if name not in row:
-            raise _unknown_column_error(row, path)
+            raise _unknown_column_error(row, path, is_placeholder)
         value = row[name]
         for depth, key in enumerate(keys, start=1):
             if value is None and allow_empty:
@@ -286,8 +293,7 @@ def _find_entry(value: Any, key: str, parent: str) -> Any:
         if key in entries:
             return entries[key]
         raise ColumnError(
-            f"{parent!r} has no entry {key!r} (entries: {_list_names(entries)}): "
-            "correct the placeholder"
+            f"{parent!r} has no entry {key!r} (entries: {_list_names(entries)}): correct the name"
         )
     if isinstance(value, list | tuple) and key.isdecimal():
         items = cast("Sequence[Any]", value)
@@ -302,12 +308,14 @@ def _find_entry(value: Any, key: str, parent: str) -> Any:
     )
 
 
-def _unknown_column_error(row: Mapping[str, Any], path: str) -> ColumnError:
+def _unknown_column_error(row: Mapping[str, Any], path: str, is_placeholder: bool) -> ColumnError:
     """Return the error for a column that a row does not have, with the columns that there are."""
     name = path.partition(".")[0]
     suggestion = suggest_word(name, map(str, row))
     if not suggestion.startswith("did you mean"):
-        suggestion = f"correct the name, or for literal braces write {{{{{path}}}}}"
+        suggestion = "correct the name, or add the column"
+        if is_placeholder:
+            suggestion = f"correct the name, or for literal braces write {{{{{path}}}}}"
     return ColumnError(
         f"the rows have no column {name!r} (columns: {_list_names(row) or 'none'}): {suggestion}"
     )

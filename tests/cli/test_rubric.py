@@ -150,14 +150,17 @@ class TestLint:
         """Exit code 0."""
         path = files("rubric.json", [{"check": {"contains": "Paris"}}])
         assert main(["rubric", "lint", path]) == 0
-        assert capsys.readouterr().out == f"{path}: 1 criterion, checked by code\n"
+        assert capsys.readouterr().out.splitlines() == [
+            f"{path}: 1 criterion, checked by code",
+            "  contains: a check by code; MET adds 1 point",
+        ]
 
     def test_every_bad_rubric_is_named_with_its_line(self, files: Any, capsys: Any) -> None:
         """And the good ones are still looked at."""
         bad = files("bad.yaml", "- requirement: Is kind\n  wieght: 3\n")
         good = files("good.json", [{"check": "refusal", "weight": -1}])
         assert main(["rubric", "lint", bad, "nowhere.yaml", good]) == 2
-        first, second, third = capsys.readouterr().out.splitlines()
+        first, second, third, _ = capsys.readouterr().out.splitlines()
         assert first.startswith(f"{bad}:2: ")
         assert "nowhere.yaml" in second
         assert third.startswith(f"{good}: 1 criterion")

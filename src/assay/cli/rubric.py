@@ -269,15 +269,24 @@ def _list_details(criterion: AnyCriterion, conditions: Mapping[str, Any]) -> lis
 
 
 def _describe_condition(condition: Any) -> str:
-    """Describe a `when`: names of criteria that must be met, or a verdict for each."""
+    """Describe a `when`: criteria with their verdicts, and columns with their values."""
     if condition is None:
         return "a condition holds"
-    if isinstance(condition, Mapping):
-        verdicts = cast("Mapping[str, Any]", condition)
-        return " and ".join(f"{name} is {verdict}" for name, verdict in verdicts.items())
     if isinstance(condition, str):
         return condition
-    return " and ".join(str(part) for part in condition)
+    if not isinstance(condition, Mapping):
+        return " and ".join(map(_describe_condition, condition))
+    fields = cast("Mapping[str, Any]", condition)
+    if set(fields) == {"column", "is"}:
+        return f"the column {fields['column']} is {_describe_values(fields['is'])}"
+    return " and ".join(f"{name} is {_describe_values(value)}" for name, value in fields.items())
+
+
+def _describe_values(values: Any) -> str:
+    """Return a verdict or a value, or several with "or" between them."""
+    if isinstance(values, list):
+        return " or ".join(map(str, cast("list[object]", values)))
+    return str(values)
 
 
 def _describe_question(criterion: AnyCriterion) -> str:
