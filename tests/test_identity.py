@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from assay import Parser, PerCriterionGrader, Rubric, XMLParser, model_of
+from assay import Parser, PerCriterionGrader, Rubric, RubricGroup, XMLParser, model_of
 from assay.identity import (
     UNKNOWN,
     has_lasting_name,
@@ -333,6 +333,47 @@ class TestRubrics:
 
         check = make_check(5)
         assert TenTimes([check]).content_hash != Rubric([check]).content_hash
+
+    def test_what_a_subclass_keeps_is_part_of_the_version(self):
+        class Scaled(Rubric):
+            def __init__(self, checks, factor):
+                super().__init__(checks)
+                self.factor = factor
+
+            async def score_rollout(self, state):
+                await super().score_rollout(state)
+                state["reward"] *= self.factor
+
+        check = make_check(5)
+        versions = [Scaled([check], factor).content_hash for factor in (1, 1, 10)]
+        assert versions[0] == versions[1] != versions[2]
+        assert versions[0] != UNKNOWN
+
+    def test_a_method_that_is_set_on_a_rubric_is_part_of_the_version(self):
+        rubrics = [Rubric([make_check(5)]) for _ in range(2)]
+        rubrics[0].score_rollout = lambda state: state
+        assert rubrics[0].content_hash != rubrics[1].content_hash
+
+    def test_what_every_rubric_keeps_does_not_change_the_version(self):
+        """A subclass of users has the same attributes as any other, also after it was used."""
+
+        class Own(Rubric):
+            pass
+
+        class OwnGroup(RubricGroup):
+            limit = 5
+
+        for rubric in (Own([make_check(5)]), OwnGroup([Rubric([make_check(5)])])):
+            before = rubric.content_hash
+            rubric.grade_sync("x")
+            rubric.inherit_parser(XMLParser(["answer"]))
+            assert rubric.content_hash == before != UNKNOWN
+
+    def test_a_group_of_a_class_that_a_function_makes_is_known_by_what_it_holds(self):
+        def make(limit):
+            return type("Group", (RubricGroup,), {"limit": limit})([Rubric([make_check(5)])])
+
+        assert make(1).content_hash == make(1).content_hash != make(2).content_hash
 
     def test_an_object_that_a_check_takes_is_part_of_the_version(self):
         def check(completion, limit):

@@ -34,9 +34,11 @@ from types import (
     FunctionType,
     GenericAlias,
     MappingProxyType,
+    MethodDescriptorType,
     MethodType,
     ModuleType,
     UnionType,
+    WrapperDescriptorType,
 )
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -523,12 +525,15 @@ def _is_library_class(cls: type) -> bool:
     """Return whether a class was defined in a library, and not made by a function of one."""
     if not _is_library(cls.__module__):
         return False
-    if not any(isinstance(value, FunctionType) for value in vars(cls).values()):
-        return True  # it is written in C, or it adds nothing to its base classes
+    if any(isinstance(value, _C_METHOD_TYPES) for value in vars(cls).values()):
+        return True  # it is written in C, and such classes need not be found by their names
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is cls
+
+
+_C_METHOD_TYPES: Final = (MethodDescriptorType, WrapperDescriptorType)
 
 
 @lru_cache(maxsize=4096)

@@ -51,6 +51,21 @@ class Rubric(BaseRubric, Loadable):
     {'exact': 1.0, 'check_2': 1.0, 'reward': 1.0}
     """
 
+    _shared_attributes = frozenset(
+        {
+            "_fallback_parser",
+            "_known_version",
+            "_plan",
+            "_version_key",
+            "aggregation",
+            "autograder",
+            "class_objects",
+            "name",
+            "on_error",
+            "rubrics",
+        }
+    )
+
     def __init__(
         self,
         funcs: Sequence[RewardFunc | Criterion | Mapping[str, Any] | Scorer] | None = None,

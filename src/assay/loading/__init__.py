@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from inspect import getattr_static
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from types import FunctionType
+from typing import IO, Any, ClassVar, Final, Self, cast
 
 from assay.aggregation import AGGREGATIONS, Aggregation
 from assay.criterion import AskJudge, Criterion, get_file_reference, hash_json
@@ -32,6 +35,9 @@ class Loadable:
     name functions. If a file is wrong, they raise a `RubricFileError` with the file, the line and
     the field.
     """
+
+    # The attributes of every rubric, which its hash covers in another way, or which decide no score.
+    _shared_attributes: ClassVar[frozenset[str]] = frozenset()
 
     name: str
     aggregation: Aggregation
@@ -184,9 +190,33 @@ class Loadable:
         if self.aggregation.formula is not None:
             code.append(self.aggregation.formula)
         code += [part.function for part in self.shaping if not part.is_builtin]
+        own_attributes = self._list_own_attributes()
+        if own_attributes:
+            code.append(own_attributes)
         if not type(self).__module__.startswith("assay."):
             code.append(type(self))
         return code
+
+    def _list_own_attributes(self) -> dict[str, Any]:
+        """Return what users have set on the rubric, besides the attributes that every rubric has.
+
+        A subclass of users may keep there what its methods read. A method that is set on the
+        rubric itself replaces that of its class. `__getstate__` says what counts.
+        """
+        state: object = self.__getstate__()
+        if not isinstance(state, dict):
+            return {}
+        attributes = cast("dict[str, Any]", state)
+        is_own_class = not type(self).__module__.startswith("assay.")
+        own_attributes: dict[str, Any] = {}
+        for name, value in sorted(attributes.items()):
+            of_class: Any = getattr_static(type(self), name, None)
+            is_of_every_rubric = name in self._shared_attributes or hasattr(Loadable, name)
+            is_computed = isinstance(of_class, cached_property)
+            replaces_method = isinstance(of_class, FunctionType)
+            if replaces_method or (is_own_class and not is_of_every_rubric and not is_computed):
+                own_attributes[name] = value
+        return own_attributes
 
     def options_to_data(self, *, as_hash: bool = False) -> dict[str, Any]:
         """Return parser, `shows`, `thinking`, `shaping`, `ask_judge` and `reference` as a file holds them.

@@ -167,7 +167,9 @@ class RubricAbout:
             else:
                 told.append(f"{name!r} says something else")
         more = f", and {len(told) - 3} more" if len(told) > 3 else ""
-        why = ", ".join(told[:3]) or "its name, order, aggregation or what it shows changed"
+        why = ", ".join(told[:3]) or (
+            "its name, order, aggregation, what it shows, or what its class holds changed"
+        )
         yield f"the rubric is another ({why}{more})"
 
 

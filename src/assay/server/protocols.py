@@ -107,9 +107,12 @@ class Item(Struct, omit_defaults=True):
 
 
 class ScoreReply(Struct):
-    """One item per rollout, in order, and the hash of the rubric that scored them."""
+    """One item per rollout, in order, and the hash of the rubric that scored them.
 
-    rubric: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    The hash is "unknown" if the code of the rubric cannot be identified.
+    """
+
+    rubric: Annotated[str, Meta(pattern="^([0-9a-f]{64}|unknown)$")]
     items: list[Item]
 
 
