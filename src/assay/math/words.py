@@ -200,6 +200,9 @@ def read_number(words: list[str]) -> SpelledNumber | None:
     """
     has_sign = words[:1] in (["negative"], ["minus"])
     start = 1 if has_sign else 0
+    if words[start : start + 2] == ["half", "a"] and _is_article(words, start + 1):
+        scale, position = _read_whole_number(words, start + 1)  # the 12 of `half a dozen`
+        return None if scale is None else SpelledNumber(-scale if has_sign else scale, 2, position)
     whole, position = _read_whole_number(words, start)
     if whole is None and words[start : start + 1] == ["half"]:
         whole = 1
