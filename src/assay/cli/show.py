@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from assay import runs
-from assay.cli.base_command import EXIT_OK, Command
+from assay.cli.base_command import EXIT_OK, Command, print_note
 from assay.cli.formats import (
     format_brief_row,
     format_page,
@@ -78,6 +78,12 @@ from assay.wording import format_count
 @click.option("--task", metavar="TEXT", help="Show only rollouts of this task.")
 @click.option("--limit", metavar="N", type=count, help="The most rollouts to show.")
 @click.option(
+    "--recover",
+    metavar="FOLDER",
+    type=click.Path(),
+    help="Copy what can be read of a damaged run into a new run in FOLDER.",
+)
+@click.option(
     "--examples",
     is_flag=True,
     help="Show how many rollouts of each example passed, the lowest share first.",
@@ -90,6 +96,8 @@ def command(**values: Any) -> int:
     A run that is still being written is shown as far as it is.
     """
     options = ShowOptions(**values)
+    if options.recover is not None:
+        return _recover_run(options.run, options.recover, quiet=options.quiet)
     run = open_run(options.run)
     if options.example is not None:
         return _print_row(run, options.example, options)
@@ -138,6 +146,7 @@ class ShowOptions(DisplayOptions):
     worst: int | None
     task: str | None
     limit: int | None
+    recover: str | None
     examples: bool
     pass_at: float | None
 
@@ -212,6 +221,26 @@ def _print_examples(run: runs.Run, options: ShowOptions) -> int:
         data={"pass_rule": str(rule), "examples": shown},
     )
     print(format_page(page, options.format))
+    return EXIT_OK
+
+
+def _recover_run(run: str, folder: str, *, quiet: bool) -> int:
+    """Copy what can be read of a damaged run into a new one."""
+    from assay.runs.run_store import RunFile, RunWriter, find_run_file, is_run
+
+    if is_run(folder):
+        raise click.UsageError(f"{folder} already holds a run: name another folder")
+    file = RunFile(run)
+    try:
+        with RunWriter(folder) as writer:
+            saved, lost = file.recover(writer)
+    except BaseException:
+        find_run_file(folder).unlink(missing_ok=True)
+        raise
+    message = f"recovered {format_count(saved, 'rollout')} in {folder}"
+    if lost:
+        message += f"; {lost:,} could not be read: resume the run there to score them again"
+    print_note(message, quiet=quiet)
     return EXIT_OK
 
 

@@ -359,14 +359,18 @@ class RunFile:
             connection = _connect_for_reading(self.path)
         saved = lost = 0
         try:
-            for rollout_id in _list_ids(connection):
+            known_ids = _list_ids(connection)
+            # An id that no query could list may still be readable by itself. Damage can make an id
+            # huge.
+            most = min(max(known_ids, default=0), 2 * len(known_ids) + BATCH_ROWS)
+            for rollout_id in sorted(known_ids.union(range(1, most + 1))):
                 record = _recover_rollout(connection, rollout_id)
-                if record is None:
-                    lost += 1
-                else:
+                if record is not None:
                     writer.save_rollouts([record])
                     saved += 1
-            for table in ("labels", "spending"):
+                elif rollout_id in known_ids:
+                    lost += 1
+            for table in ("labels", "spending", "generations"):
                 with suppress(sqlite3.Error):
                     rows = connection.execute(f"SELECT * FROM {table}").fetchall()
                     writer.insert_rows(table, rows)
@@ -390,7 +394,7 @@ def _read_calls(
     return calls
 
 
-def _list_ids(connection: sqlite3.Connection) -> list[int]:
+def _list_ids(connection: sqlite3.Connection) -> set[int]:
     """Return the ids of all rollouts, as far as the table or an index over it can be read."""
     ids: set[int] = set()
     for query in (
@@ -402,9 +406,7 @@ def _list_ids(connection: sqlite3.Connection) -> list[int]:
             for (rollout_id,) in connection.execute(query):
                 if isinstance(rollout_id, int):  # a damaged page may hold anything
                     ids.add(rollout_id)
-    # An id that no query could list may still be readable by itself. Damage can make an id huge.
-    most = min(max(ids, default=0), 2 * len(ids) + BATCH_ROWS)
-    return sorted(ids | set(range(1, most + 1)))
+    return ids
 
 
 def _recover_rollout(connection: sqlite3.Connection, rollout_id: int) -> SavedRollout | None:
@@ -1031,9 +1033,10 @@ def _is_shared_file_system(folder: Path) -> bool:
 
 def explain_damage(path: Path, problem: str) -> str:
     """Return the message for a file that cannot be read as it should be."""
+    run = path.parent if path.name == FILE_NAME else path
     return (
-        f"{path} is damaged ({problem}): `assay show {path.parent} --recover FOLDER` copies what "
-        "can be read into a new run, which can then be resumed"
+        f"{path} is damaged ({problem}): `assay show {run} --recover FOLDER` copies what can be "
+        "read into a new run, which can then be resumed"
     )
 
 

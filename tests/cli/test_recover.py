@@ -1,0 +1,62 @@
+"""`assay show RUN --recover FOLDER` saves what can be read of a damaged run."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import main
+from assay.runs import Run
+from assay.runs.run_store import RunFile
+
+RUBRIC = [{"check": {"contains": "7"}}]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of 300 rows in the folder `run`, with garbage in the middle of its file."""
+    monkeypatch.chdir(tmp_path)
+    Path("rubric.json").write_text(json.dumps(RUBRIC))
+    rows = [{"id": f"e{n}", "completion": f"text {n} " * 40} for n in range(300)]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert main(["score", "rows.jsonl", "-r", "rubric.json", "-o", "run", "-q"]) == 0
+    shutil.copytree("run", "whole")
+    path = Path("run/run.assay")
+    data = bytearray(path.read_bytes())
+    start = data.index(b'"example":"e150"') // 4096 * 4096
+    data[start : start + 8192] = b"\xff" * 8192
+    path.write_bytes(bytes(data))
+    return path
+
+
+def test_what_can_be_read_is_copied_and_the_rest_is_scored_again(
+    damaged: Path, capsys: Any
+) -> None:
+    with pytest.raises(Exception, match="is damaged"):
+        list(Run.open("run").rows())
+    assert main(["show", "run", "--rows"]) == 1
+    assert "`assay show run --recover FOLDER`" in capsys.readouterr().err
+    before = damaged.read_bytes()
+    assert main(["show", "run", "--recover", "new"]) == 0
+    assert damaged.read_bytes() == before
+    saved = len(Run.open("new"))
+    assert 250 < saved < 300
+    said = capsys.readouterr().err
+    assert f"recovered {saved} rollouts in new; {300 - saved} could not be read" in said
+    assert main(["score", "rows.jsonl", "-r", "rubric.json", "-o", "new", "--resume", "-q"]) == 0
+    assert list(Run.open("new").rows()) == list(Run.open("whole").rows())
+    assert RunFile("new").select("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_a_run_is_not_recovered_into_another(damaged: Path, capsys: Any) -> None:
+    assert main(["show", "run", "--recover", "whole"]) == 2
+    assert "whole already holds a run" in capsys.readouterr().err
+
+
+def test_nothing_is_left_of_a_recovery_that_fails(damaged: Path, capsys: Any) -> None:
+    damaged.write_bytes(b"\xff" * 8192)
+    assert main(["show", "run", "--recover", "new"]) == 1
+    assert "is damaged" in capsys.readouterr().err
+    assert list(Path("new").iterdir()) == []
