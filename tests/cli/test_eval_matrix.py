@@ -330,3 +330,12 @@ def test_a_misspelt_model_of_the_config_file_suggests_the_right_one(
     code, _, error = evaluate("-m", "smal")
     assert code == 2
     assert "did you mean 'small'?" in error
+
+
+def test_a_folder_of_runs_cannot_be_shown_as_one_run(
+    evaluate: Any, serve: Any, capsys: Any
+) -> None:
+    server = serve(answer_all)
+    evaluate("-m", server.model, "-m", serve(answer_paris, name="other").model, "-o", "runs")
+    assert main(["show", "runs"]) == 2
+    assert "the runs in it are listed by: assay list runs" in capsys.readouterr().err

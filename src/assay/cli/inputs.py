@@ -94,12 +94,16 @@ def note_rubrics_of_rows(data: str, options: RunOptions) -> None:
 
 def open_run(path: str) -> runs.Run:
     """Open the run in a folder; a folder without a run is a usage error."""
+    from assay.runs.run_store import is_run
+
     try:
         return runs.Run.open(path)
     except runs.RunError as error:
         hint = ""
         if not Path(path).exists():
             hint = suggest_path(path)
+        elif any(map(is_run, Path(path).glob("*/"))):
+            hint = f"; the runs in it are listed by: assay list {shlex.quote(path)}"
         raise click.UsageError(f"{error}{hint}") from None
 
 
