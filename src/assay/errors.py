@@ -170,7 +170,7 @@ class MissingExtraError(AssayError, ImportError):
         message = purpose
         # Without a package, `purpose` is the whole message: that is how the error is unpickled.
         if package:
-            requirement = _find_requirement(extra) if extra else package
+            requirement = find_requirement(extra) if extra else package
             message = (
                 f"{purpose} needs the package {package!r}, which is not installed: "
                 f"pip install {requirement}"
@@ -178,7 +178,7 @@ class MissingExtraError(AssayError, ImportError):
         super().__init__(message)
 
 
-def _find_requirement(extra: str) -> str:
+def find_requirement(extra: str) -> str:
     """Return what to give pip to install an extra of assay.
 
     That is the distribution, `'assay-rubrics[server]'`, or the folder of the clone that assay was

@@ -240,7 +240,7 @@ class TestCosts:
         server = serve(slow)
         command = [
             sys.executable,
-            "--judge",
+            "-m",
             "assay",
             "probe",
             files("rubric.json", RUBRIC),

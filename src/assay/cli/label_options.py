@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import click
 
-from assay import trust
+from assay import runs, trust
 from assay.cli.options import map_option, option_group, page_format_option, run_path
 from assay.display import format_p_value_equation
-from assay.runs import Run
 from assay.wording import format_count
 
 label_options = option_group(
@@ -46,7 +45,7 @@ class LabelOptions:
         """Read the labels of the files, merged; without files, those of the run."""
         if self.label_files:
             return trust.read_labels(*self.label_files, mapping=dict(self.mapping) or None)
-        labels = trust.read_run_labels(Run.open(self.run))
+        labels = trust.read_run_labels(runs.Run.open(self.run))
         if not labels:
             raise click.UsageError(
                 f"{self.run} has no labels: give a file of labels, or label rollouts in the page "

@@ -21,7 +21,7 @@ def command() -> None:
 
 @command.command("list", cls=Command, example="assay models list")
 def list_models() -> None:
-    """List the models, how well each does as a judge, and which model is asked by default."""
+    """List the models, how well each does as a judge, and which judge is named."""
     from assay.local.weights import KNOWN
 
     for weights in KNOWN.values():
@@ -29,10 +29,10 @@ def list_models() -> None:
         status = "here" if is_here else "not here"
         size = f"{weights.size / 1e6:,.0f} MB"
         print(f"{weights.name}: {status}, {size}, {weights.licence}; {weights.measured}")
-    print(f"asked by default: {_describe_default_judge()}")
+    print(f"judge: {_describe_judge()}")
 
 
-def _describe_default_judge() -> str:
+def _describe_judge() -> str:
     """Return the judge that is asked if no option names one, and where that is set."""
     for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
         if os.environ.get(variable):
@@ -43,9 +43,9 @@ def _describe_default_judge() -> str:
         return redact(f"{model} ({config.path})")
     weights = _find_weights("local")
     if weights is None:
-        return "local, and none is here: `assay models pull` a judge, or name a model with -m"
+        return "none is named, and none is here: `assay models pull` one, or name one with --judge"
     name, path = weights
-    return f"local, which is {name} ({path})"
+    return f"none is named; --judge local would ask {name} ({path})"
 
 
 def _find_weights(source: str) -> tuple[str, Path] | None:

@@ -32,6 +32,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start here": {
         "demo": "try it without a key: score answers by a scripted judge, and open the page",
         "init": "write a rubric and rollouts to start with",
+        "doctor": "check the settings, the judge and what is installed",
         "help": "show the help of a command",
     },
     "Score": {
