@@ -270,6 +270,11 @@ class TestCompare:
         assert main(["compare", after, run, "--fail-if-worse"]) == 0
         assert capsys.readouterr().err.startswith("run is better than after")
 
+    def test_a_run_may_be_named_by_its_file(self, run, make_run, capsys):
+        after = str(make_run("after", RUBRIC, said(strict)).path)
+        assert main(["compare", f"{run}/run.assay", f"{after}/run.assay"]) == 0
+        assert capsys.readouterr().out.startswith("after is worse than run")
+
     def test_different_rubrics_cannot_fail_a_gate(self, run, make_run, capsys):
         """The shared criterion is compared; whether the score fell, nobody knows."""
         reworded = [{"requirement": "Is very polite", "name": "is_polite"}, RUBRIC[1]]

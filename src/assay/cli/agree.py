@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -89,7 +88,7 @@ def command(
     )
     weights = {criterion.name: criterion.weight for criterion in run.about.criteria}
     page = Page(
-        title=_make_title(agreement, Path(options.run).name),
+        title=_make_title(agreement, run.path.resolve().name),
         sections=list(_make_sections(agreement, weights, confusion=confusion)),
         notes=list(_make_notes(agreement, weights)),
         data=agreement.to_dict(),

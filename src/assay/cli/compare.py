@@ -78,7 +78,9 @@ def command(
         return _compare_folders(run_a, run_b, layout, fail_if_worse=fail_if_worse)
     first = open_run(run_a)
     second = open_run(run_b)
-    names = _name_runs(run_a, run_b)
+    names = (first.path.resolve().name, second.path.resolve().name)
+    if names[0] == names[1]:
+        names = (run_a, run_b)
     comparison = trust.compare(first, second, pass_threshold=pass_at)
     if fail_if_worse and comparison.other_rubric:
         raise click.UsageError(_describe_other_rubric(*names, run_a))
@@ -200,12 +202,3 @@ def _print_with_transcripts(
 def _make_title(flip: trust.Flip) -> str:
     results = ["passes" if is_passed else "fails" for is_passed in flip.passed]
     return f"{flip.name}: {' → '.join(results)}"
-
-
-def _name_runs(run_a: str, run_b: str) -> tuple[str, str]:
-    """Return the names of the folders; their paths if the names are the same."""
-    name_a = Path(run_a).resolve().name
-    name_b = Path(run_b).resolve().name
-    if name_a == name_b:
-        return run_a, run_b
-    return name_a, name_b

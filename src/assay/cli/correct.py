@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -67,7 +66,7 @@ def command(earlier_run: str | None, **values: Any) -> int:
         sections.append(_make_drift_table(drift))
         notes.extend(_describe_drift(drift))
         data["drift"] = drift.to_dict()
-    title = f"{Path(options.run).name}: as people would have judged it"
+    title = f"{run.path.resolve().name}: as people would have judged it"
     print(format_page(Page(title, sections, notes, data), options.layout))
     if any(figure.corrected for figure in correction.figures):
         return EXIT_OK
