@@ -473,7 +473,7 @@ def test_a_rollout_without_a_completion_has_no_text() -> None:
     """An error, and not an empty text, which would be scored."""
     [report] = run(Rubric([lambda text: text == ""]).score([{"prompt": "2 + 2?"}]))
     assert report.score is None
-    assert "has no field 'completion'" in report.errors["check_1"]
+    assert "has no column 'completion'" in report.errors["check_1"]
 
 
 def test_a_check_that_runs_in_a_process_of_its_own_hides_reasoning_too() -> None:
