@@ -156,6 +156,7 @@ class _Workbook:
             for _, element in ElementTree.iterparse(file):
                 if _get_name(element) == tag:
                     yield element
+                    element.clear()
 
 
 def _get_name(element: ElementTree.Element) -> str:

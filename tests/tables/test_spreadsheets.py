@@ -184,6 +184,18 @@ def test_the_command_line_suggests_the_map_and_takes_it(
     ]
 
 
+def test_a_data_set_of_questions_is_told_the_map_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = str(write(tmp_path, "Nr;Frage;Antwort\n1;Größe?;groß\n", "cp1252"))
+    rubric = str(write(tmp_path, "check\nexact_match\n", name="r.csv"))
+    assert main(["eval", data, "-m", "http://127.0.0.1:1/v1#none", "-r", rubric]) == 2
+    assert (
+        "no column 'prompt' or 'question' (columns: Nr, Frage, Antwort): give "
+        "--map prompt=Frage --map answer=Antwort"
+    ) in capsys.readouterr().err
+
+
 def test_lint_and_show_take_spreadsheets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rubric = str(write(tmp_path, "requirement,weight\nIs rude,2\n", name="r.csv"))
     assert main(["lint", rubric]) == 100

@@ -12,7 +12,13 @@ import click
 import assay
 from assay import envs, runs
 from assay.cli.base_command import Command, print_note
-from assay.cli.inputs import apply_view, load_rubric, make_row_rubrics, note_rubrics_of_rows
+from assay.cli.inputs import (
+    apply_view,
+    load_rubric,
+    make_row_rubrics,
+    note_rubrics_of_rows,
+    suggest_question_mapping,
+)
 from assay.cli.judging import (
     allow_media,
     check_local_model,
@@ -318,10 +324,25 @@ def _make_environments(options: EvalOptions) -> list[envs.Environment]:
         data: Any = options.data  # given as a path, so that errors name the file and the line
         if options.mapping:
             data = rows_of(options.data, mapping=dict(options.mapping))
+        if prompt is None or prompt.user is None:
+            _refuse_missing_question(options)
         environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, prompt=prompt)
         environment.data_source = options.data
         environments.append(environment)
     return environments
+
+
+def _refuse_missing_question(options: EvalOptions) -> None:
+    """Raise a usage error if the question is in a column of another usual name."""
+    row = next(rows_of(options.data, mapping=dict(options.mapping)), None)
+    if row is None or "prompt" in row or "question" in row:
+        return
+    suggestion = suggest_question_mapping(list(row))
+    if suggestion:
+        raise click.UsageError(
+            f"{options.data} has no column 'prompt' or 'question' (columns: {', '.join(row)}): "
+            f"give {suggestion}"
+        )
 
 
 def _read_prompts(options: EvalOptions) -> list[envs.PromptTemplate | None]:

@@ -39,6 +39,10 @@ _NAME_COLUMNS = ("id", "name", "example_id")
 _TABLE_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".xlsx", ".parquet")
 # An argument that looks like a path: one word with a slash or a file extension.
 _PATH_PATTERN = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
+_ANSWER_WORDS = (
+    *("answer", "expected", "reference", "solution", "gold", "target", "label"),
+    *("antwort", "lösung", "musterlösung", "respuesta", "réponse", "risposta", "antwoord"),
+)
 
 
 def load_rubric(name: str, *, allow_code: bool) -> Rubric:
@@ -213,6 +217,23 @@ def suggest_mapping(columns: Sequence[str]) -> str:
         options.append(f"--map prompt={shlex.quote(prompt)}")
     options.append(f"--map completion={shlex.quote(completion)}")
     return " ".join(options)
+
+
+def suggest_question_mapping(columns: Sequence[str]) -> str:
+    """Return the `--map` options that a data set of questions probably needs; empty if unknown.
+
+    >>> suggest_question_mapping(["Nr", "Frage", "Antwort"])
+    '--map prompt=Frage --map answer=Antwort'
+    """
+    prompt = _find_column(columns, _PROMPT_WORDS)
+    if prompt is None:
+        return ""
+    options = f"--map prompt={shlex.quote(prompt)}"
+    others = [column for column in columns if column != prompt]
+    answer = _find_column(others, _ANSWER_WORDS)
+    if answer is not None and "answer" not in columns:
+        options += f" --map answer={shlex.quote(answer)}"
+    return options
 
 
 def _find_column(columns: Sequence[str], words: Sequence[str]) -> str | None:

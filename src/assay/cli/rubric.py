@@ -261,6 +261,9 @@ def _list_details(criterion: AnyCriterion, conditions: Mapping[str, Any]) -> lis
         if isinstance(criterion, assay.Criterion):
             condition = criterion.to_dict().get("when")
         details.append(f"only if {_describe_condition(condition)}")
+    reference = getattr(criterion, "reference", ())
+    if reference:
+        details.append(f"reference: {', '.join(reference)}")
     if criterion.choices != BINARY_CHOICES:
         details.append(f"from worst to best: {', '.join(criterion.choices)}")
     if criterion.report_only:
