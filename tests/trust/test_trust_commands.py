@@ -301,7 +301,9 @@ class TestCompare:
         assert left.strip() == f"assistant: answer {example}"
         assert right.strip() == f"assistant: another answer {example}"
         main(["compare", run, after, "--differs", "--flips", "1", "-f", "json"])
-        [transcript] = json.loads(capsys.readouterr().out)["transcripts"]
+        data = json.loads(capsys.readouterr().out)
+        assert data["decision"] == lines[0]
+        [transcript] = data["transcripts"]
         assert transcript["completions"] == [f"answer {example}", f"another answer {example}"]
         assert main(["compare", run, after, "--differs", "--pass-at", "0"]) == 0
         assert "no rollout passes in one run" in capsys.readouterr().out

@@ -175,6 +175,7 @@ class ViewedRuns:
         comparison = trust.compare(before.run, after.run)
         names = (before.run.path.resolve().name, after.run.path.resolve().name)
         data: dict[str, Any] = {**comparison.to_dict(), "decision": comparison.decide(names)}
+        del data["example_passes"]  # the page does not show them, and there are many
         for flip in data["flips"]:
             example = encodable(flip["example"])
             flip["first_row"] = before.table.find_number(example, flip["sample"])
