@@ -162,10 +162,10 @@ def read_row_criteria(
     if own_rubric(row.fields) is None:
         return () if rubric is None else rubric.criteria
     try:
-        own, _ = row_rubrics.of(row.fields)
+        rubric_of_row, _ = row_rubrics.of(row.fields)
     except RubricError:
         return ()  # the report of the row holds this error
-    return tuple(CriterionAbout.of(criterion) for criterion in own.criteria)
+    return tuple(CriterionAbout.of(criterion) for criterion in rubric_of_row.criteria)
 
 
 def read_row_questions(row: Row, row_rubrics: RowRubrics) -> list[Question]:

@@ -96,24 +96,10 @@ def find_selection(
 def _compare_verdicts(sample: "Sample", question: Question, values: Array) -> LabelSelection:
     """Compare the judge's answers to a question on labelled rollouts and on the others."""
     if not question.choices:
-        return LabelSelection(
-            by="verdict",
-            criterion=question.name,
-            p=sample.compare_values(values),
-            observation=_describe_means(f"the mean of {question.name}", sample, values),
-            valid="alpha and bias for rollouts with such values",
-            invalid="alpha and bias for the run",
-        )
+        return _compare_numbers(sample, question.name, values)
     labelled = values[sample.labelled_rollouts]
     others = values[~sample.labelled_rollouts]
-    gaps: dict[str, float] = {}
-    unlabelled_verdicts: list[str] = []
-    for choice, value in question.values.items():
-        gaps[choice] = _get_share(labelled, value) - _get_share(others, value)
-        if np.isclose(others, value).any() and not np.isclose(labelled, value).any():
-            unlabelled_verdicts.append(choice)
-    clearest = max(gaps, key=lambda choice: gaps[choice])
-    value = question.values[clearest]
+    unlabelled_verdicts = _find_unlabelled_verdicts(question, labelled, others)
     invalid = (
         "same verdict, macro-F1, kappa, alpha, correlation, recall, sensitivity, specificity and "
         "bias for the run"
@@ -127,16 +113,51 @@ def _compare_verdicts(sample: "Sample", question: Question, values: Array) -> La
         by="verdict",
         criterion=question.name,
         p=sample.compare_categories(values),
-        observation=(
-            f"the judge called {_get_share(labelled, value):.0%} of the labelled rollouts "
-            f"{clearest}, and {_get_share(others, value):.0%} of the others"
-        ),
+        observation=_describe_clearest_difference(question, labelled, others),
         valid=(
             "precision, the share of a verdict that people confirm, if the labelled rollouts were "
             "drawn at random among those with this verdict"
         ),
         invalid=invalid,
-        unlabelled_verdicts=tuple(unlabelled_verdicts),
+        unlabelled_verdicts=unlabelled_verdicts,
+    )
+
+
+def _compare_numbers(sample: "Sample", name: str, values: Array) -> LabelSelection:
+    """Compare the judge's answers to a question whose answers are numbers."""
+    return LabelSelection(
+        by="verdict",
+        criterion=name,
+        p=sample.compare_values(values),
+        observation=_describe_means(f"the mean of {name}", sample, values),
+        valid="alpha and bias for rollouts with such values",
+        invalid="alpha and bias for the run",
+    )
+
+
+def _find_unlabelled_verdicts(
+    question: Question, labelled: Array, others: Array
+) -> tuple[str, ...]:
+    """Return the verdicts that the judge gave, but to no labelled rollout."""
+    return tuple(
+        choice
+        for choice, value in question.values.items()
+        if np.isclose(others, value).any() and not np.isclose(labelled, value).any()
+    )
+
+
+def _describe_clearest_difference(question: Question, labelled: Array, others: Array) -> str:
+    """Return how often the judge gave the verdict that is most overrepresented among the labelled."""
+
+    def get_gap(choice: str) -> float:
+        value = question.values[choice]
+        return _get_share(labelled, value) - _get_share(others, value)
+
+    choice = max(question.choices, key=get_gap)
+    value = question.values[choice]
+    return (
+        f"the judge called {_get_share(labelled, value):.0%} of the labelled rollouts {choice}, "
+        f"and {_get_share(others, value):.0%} of the others"
     )
 
 
