@@ -66,6 +66,13 @@ def load_rubric(name: str, *, allow_code: bool) -> Rubric:
     return rubric_in_python(name)
 
 
+def make_rubric(data: Mapping[str, Any], *, allow_code: bool) -> Rubric:
+    """Make a rubric from data in the form of a rubric file."""
+    from assay.rubric import Rubric
+
+    return Rubric.from_dict(data, allow_code=allow_code)
+
+
 def apply_view(rubric: Rubric, options: ViewOptions) -> None:
     """Replace what the rubric says about what judges and checks read, where an option says so."""
     rubric.show(options.shows or None, thinking=options.thinking)
