@@ -148,6 +148,18 @@ def test_a_label_stands_beside_the_verdict(page, run, folder):
     assert page.get(f"/api/runs/{run}/rows", params={"q": "label"}).json()["total"] == 1
 
 
+@pytest.mark.parametrize("field", ["verdict", "note", "rater"])
+def test_half_a_character_in_a_label_is_replaced(page, run, folder, field):
+    """JSON can hold it, and text on a disk cannot."""
+    label = {"row": 1, "criterion": "polite", "verdict": "MET", field: "A\ud800"}
+    body = json.dumps(label)
+    headers = {"Content-Type": "application/json"}
+    reply = page.post(f"/api/runs/{run}/labels", content=body, headers=headers)
+    assert reply.status_code == 200
+    [saved] = read_run_labels(Run.open(folder))
+    assert getattr(saved, field).startswith("A")
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "status"),
     [
@@ -158,6 +170,12 @@ def test_a_label_stands_beside_the_verdict(page, run, folder):
         (b'{"row": 1, "criterion": "none", "verdict": "MET"}', "application/json", 404),
         (b'{"row": 99, "criterion": "polite", "verdict": "MET"}', "application/json", 404),
         (b'{"row": 1, "criterion": "polite", "verdict": []}', "application/json", 400),
+        (b'{"row": 1, "criterion": "polite", "verdict": 1e400}', "application/json", 400),
+        (
+            b'{"row": 1, "criterion": "polite", "verdict": %s}' % (b"7" * 400),
+            "application/json",
+            400,
+        ),
         (b" " * 200_000, "application/json", 413),
     ],
 )

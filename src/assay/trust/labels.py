@@ -1,5 +1,6 @@
 """Read the labels that people gave, and join them with the judge's answers in a run."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -123,7 +124,12 @@ def _parse_verdict(value: Any) -> str | float | None:
     if value is None:
         return None
     if isinstance(value, bool | int | float):
-        return float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an integer of more than 308 digits
+            number = math.inf
+        if math.isfinite(number):
+            return number
     if isinstance(value, str):
         return value.strip() or None
     raise LabelError(f"its verdict is {format_value(value)}: give a choice or a number")
@@ -199,8 +205,11 @@ def read_run_labels(run: Run) -> list[Label]:
 
 def save_label(run: Run, label: Label) -> None:
     """Save a label in a run, which another process may be writing."""
-    row = label.to_dict()
-    run.file.save_label({**row, "example": encodable(label.example), "sample": label.sample})
+    row: dict[str, Any] = {}
+    for name, value in label.to_dict().items():
+        # Half a character, which JSON can hold, cannot be saved as text.
+        row[name] = encodable(value) if isinstance(value, str) else value
+    run.file.save_label({**row, "sample": label.sample})
 
 
 def _merge_labels(sources: Sequence[object], mapping: Mapping[str, str] | None) -> list[Label]:
