@@ -39,7 +39,7 @@
     return [
       headline(told),
       changes(told, names),
-      section("Differences", { note: "after less before, with 95 % interval; p of criteria adjusted by Holm's method" },
+      section("Differences", { note: "after minus before, with 95 % interval; p of criteria adjusted by Holm's method" },
         element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Differences" }, differences(told, names, reach, known))),
       leftOut(told, names),
       flips(told, first, second, names, known, source),
@@ -47,12 +47,11 @@
   }
 
   function headline({ decision, score: whole, examples, only_first: before, only_second: after }) {
-    const { value, low, high } = whole.difference;
+    const { value } = whole.difference;
     const sure = isNumber(whole.p) && whole.p < 0.05 && value;
     return element(`section.banner.${!sure ? "quiet" : value > 0 ? "good" : "error"}`, { "aria-label": "Result" },
       element("h2", {}, foreign(decision)),
-      element("p", {}, `${plural(examples, "example")} in both runs, ${count(before)} only before, ${count(after)} only after. `,
-        isNumber(value) ? `Difference ${signed(value)}${isNumber(low) ? `, 95 % interval ${signed(low)} to ${signed(high)}` : ""}, p ${chance(whole.p)}.` : foreign(whole.difference.reason || "")));
+      element("p", {}, `${plural(examples, "example")} in both runs, ${count(before)} only before, ${count(after)} only after.`));
   }
 
   /** The settings in which the runs differ, such as model and prompt. */
@@ -71,7 +70,7 @@
     return element("table.figures.differences", {},
       element("thead", {}, element("tr", {}, head.map((name, place) => element("th", { scope: "col", title: titles[place] }, name)))),
       element("tbody", {}, [whole, ...criteria].map((one) => element("tr", { class: one === whole ? "whole" : null },
-        element("th", { scope: "row" }, foreign(one.name)),
+        element("th", { scope: "row" }, foreign(one.name), one.weight < 0 ? element("span.badge", { title: "describes a fault, so less is better" }, "negative") : null),
         element("td.number", {}, score(one.first)), element("td.number", {}, score(one.second)),
         element("td.number", {}, signed(one.difference.value)), element("td.drawing", {}, assay.bars.differenceBar(one.difference, reach, known.get(one.name)?.weight)),
         element("td.number", { class: isNumber(one.p) && one.p < 0.05 ? "sure" : null }, chance(one.p)),
@@ -109,7 +108,7 @@
     only.addEventListener("change", refill);
     refill();
     const head = ["example", "before", "after", "changed answers", ""];
-    const filter = element("label.field", {}, only, element("span", {}, `Only where one passes and the other fails (${count(differing.length)}; ${rule})`));
+    const filter = element("div.choices", {}, element("label", {}, only, element("span", {}, `Only where one passes and the other fails (${count(differing.length)}; ${rule})`)));
     return section("Flips", { note: plural(all.length, "rollout whose result changed", "rollouts whose result changed") },
       all.length ? [filter, element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Flips" },
         element("table.figures.flips", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), list))] : null, more);
