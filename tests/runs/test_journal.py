@@ -103,6 +103,14 @@ def test_a_row_that_is_gone_is_damage(tmp_path):
         Run.open(tmp_path).summary()
 
 
+def test_a_row_that_is_not_found_any_more_is_damage(tmp_path):
+    """A changed byte in the place of a row hides it from whoever reads all rows in order."""
+    write(tmp_path, Row("a"), Row("b"))
+    change(tmp_path, "UPDATE rollouts SET row = -9 WHERE example = 'a'")
+    with pytest.raises(RunError, match=r"only 1 of its 2 rollouts can be found.*--recover"):
+        list(Run.open(tmp_path).rows())
+
+
 class TestAnotherRun:
     def refused(self, folder, told):
         with pytest.raises(RunError, match="holds another run") as caught:

@@ -216,8 +216,17 @@ class Run:
 
         They are read in batches, so a run of any size can be read. Rows that do not know their
         place in the data come in the order in which they were saved.
+
+        Raises `RunError` if fewer come than there are: an index of the file may be damaged.
         """
-        return self.select_rows()
+        expected_count = len(self)
+        row_count = 0
+        for row in self.select_rows():
+            row_count += 1
+            yield row
+        if row_count < expected_count:
+            problem = f"only {row_count} of its {expected_count} rollouts can be found"
+            raise RunError(explain_damage(self.file.path, problem))
 
     def select_rows(self, where: str = "1", **parameters: Any) -> Iterator[Row]:
         """Yield the rows that a condition on the table `rollouts` selects, in the order of the data.
