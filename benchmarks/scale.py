@@ -138,7 +138,7 @@ class Here:
     """A backend that does the work itself."""
 
     @contextmanager
-    def opened(self) -> Generator[int]:
+    def open_workers(self) -> Generator[int]:
         yield 1
 
     def run(self, job: Job, take: TakeTask) -> Results:

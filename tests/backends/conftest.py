@@ -47,7 +47,7 @@ class Here:
         self.begun = []
 
     @contextmanager
-    def opened(self):
+    def open_workers(self):
         yield 1
 
     def run(self, job, take):
@@ -68,7 +68,7 @@ class Here:
 class Uncopied:
     def __init__(self, job, make):
         self.job = job
-        self.made = make
+        self.make_rubric = make
 
     def __getattr__(self, name):
         return getattr(self.job, name)

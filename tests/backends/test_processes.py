@@ -29,7 +29,7 @@ async def test_two_workers_write_what_one_writes(table, tmp_path, alone, rows_of
 
 def test_a_shard_that_kills_its_workers_is_given_up(table, tmp_path, monkeypatch):
     """The others are done, and safe."""
-    monkeypatch.setattr("assay.backends.driver.ATTEMPTS", 2)
+    monkeypatch.setattr("assay.backends.driver.MOST_ATTEMPTS", 2)
 
     def deadly(completion):
         if completion == "it is 13":
@@ -38,7 +38,8 @@ def test_a_shard_that_kills_its_workers_is_given_up(table, tmp_path, monkeypatch
 
     backend = Processes(2)
     with pytest.raises(
-        RunError, match=r"1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"
+        RunError,
+        match=r"1 of 3 shards .* shard 1: 2 workers died while scoring it, the last by SIGKILL",
     ):
         score_shards(
             given(Rubric([deadly])), [table(30)], tmp_path / "run", backend=backend, rows=10
@@ -68,7 +69,7 @@ def test_workers_that_cannot_begin_end_the_run(table, tmp_path):
 
 
 def test_some_worker_is_needed():
-    with pytest.raises(ValueError, match="0 workers score nothing"):
+    with pytest.raises(ValueError, match="workers is 0: give 1 or more"):
         Processes(0)
 
 

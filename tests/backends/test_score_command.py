@@ -88,7 +88,7 @@ def test_workers_judge_as_the_options_say(score, table):
         (["rows.jsonl", *MANY, "--limit", "3"], "--limit works only in one process"),
         (["rows.jsonl", "-r", "rubric.json", "--workers", "2"], "--workers needs --backend"),
         (["rows.jsonl", *MANY, "--ray-address", "x"], "--ray-address needs --backend ray"),
-        (["rows.csv", *MANY], "nothing else can be cut into shards"),
+        (["rows.csv", *MANY], "other files cannot be cut into shards"),
         (["alone", *MANY], "alone is a run, which is scored in one process"),
         (["rows.jsonl", *MANY[2:]], "--rubric is missing"),
         (

@@ -91,7 +91,7 @@ def test_a_column_may_have_another_name(table):
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("rows.csv", "nothing else can be cut"),
+        ("rows.csv", "other files cannot be cut"),
         ("no.jsonl", "there is no file"),
         ("empty", r"holds no \.jsonl, \.ndjson, \.parquet file"),
     ],
@@ -104,7 +104,7 @@ def test_what_cannot_be_cut_is_refused(tmp_path, name, why):
 
 
 def test_a_shard_holds_something(table):
-    with pytest.raises(RunError, match="a shard of 0 rows holds nothing"):
+    with pytest.raises(RunError, match="the number of rows in a shard is 0"):
         shards_of([table(1)], rows=0)
 
 

@@ -1,4 +1,8 @@
-"""score_shards scores files with many workers, and saves the rows that one process would save."""
+"""score_shards scores files with many workers, and saves each row once, as one process would.
+
+The driver hands shards to the workers of a backend and merges what they finish into the run. See
+`sharded_run` for the folder of such a run.
+"""
 
 import json
 import time
@@ -11,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from assay import backends
 from assay.backends.sharded_run import ShardedRun, has_parts
-from assay.backends.shards import ROWS, Shard, files_of, shards_of
+from assay.backends.shards import DEFAULT_SHARD_ROWS, Shard, list_files, shards_of
 from assay.backends.worker import (
     Job,
     Make,
@@ -19,7 +23,7 @@ from assay.backends.worker import (
     ShardResult,
     Task,
     make_part_name,
-    packed,
+    pickle_make,
 )
 from assay.models.budgets import Ledger, budget, is_dry_run
 from assay.models.model import Usage
@@ -32,28 +36,39 @@ from assay.runs.row_rubrics import RowRubrics
 from assay.runs.run_store import RunError, RunRefused, find_run_file
 from assay.runs.summary import Summary
 
-ATTEMPTS: Final = 4  # times that a shard is tried whose worker dies
+MOST_ATTEMPTS: Final = 4  # how often a shard is tried if its workers die
+WAIT_SECONDS: Final = 0.2  # how long a backend waits before it gives the driver a turn
 
-PATIENCE: Final = 0.2  # seconds after which a backend that waits gives the driver a turn
+# The fields of the progress of workers that are added up.
+_SUMMED_FIELDS: Final = (
+    "done",
+    "errors",
+    "unscored",
+    "hits",
+    "calls",
+    "tokens",
+    "cost",
+    "unpriced",
+)
 
-_SUMMED = ("done", "errors", "unscored", "hits", "calls", "tokens", "cost", "unpriced")
-
-# Gives the next task for a worker that is free; None when there is none for now.
+# Returns the next task for a free worker; None if there is none for now.
 TakeTask: TypeAlias = Callable[[], Task | None]
-
+# The results of shards in any order, with None from time to time while there is none.
 Results: TypeAlias = Generator[ShardResult | ShardFailure | None]
-"""What comes of shards, as it comes; None now and then while nothing does."""
 
 
 class Backend(Protocol):
-    """Scores shards in workers, in any order. A worker that dies is replaced, and its shard reported as failed."""
+    """Scores shards in workers, in any order.
 
-    def opened(self) -> AbstractContextManager[int]:
-        """There is somewhere to work inside the block, for so many workers."""
+    A worker that dies is replaced, and its shard is reported as failed.
+    """
+
+    def open_workers(self) -> AbstractContextManager[int]:
+        """Make workers available inside the block; yield how many there are."""
         ...
 
-    def run(self, job: Job, take: TakeTask) -> Results:
-        """Have tasks scored until there is none, and none under way. Closed early, workers are ended."""
+    def run(self, job: Job, take_task: TakeTask) -> Results:
+        """Score tasks until there are no more and none is running. Closing it ends the workers."""
         ...
 
 
@@ -63,7 +78,7 @@ def score_shards(
     folder: str | Path,
     *,
     backend: Backend | None = None,
-    rows: int = ROWS,
+    rows: int = DEFAULT_SHARD_ROWS,
     mapping: Mapping[str, str] | None = None,
     about: RunAbout | None = None,
     resume: bool = False,
@@ -72,30 +87,32 @@ def score_shards(
     on_progress: OnProgress | None = None,
     stopping: Stopping = lambda: False,
 ) -> Summary:
-    """Score files of rows with many workers, and give what it comes to.
+    """Score files of rows with many workers, and return the summary.
 
-    `make` gives the rubric and its grader, and is called in every worker. `paths` are JSON Lines and
-    Parquet files, and folders of such. With `resume` what is done stays done, and what is missing or
-    failed is done. Where a model is asked, `max_concurrent` rollouts are under way, over all workers;
-    unless that is said, 128 in each. With `judge_log` rows keep what judges were asked and said.
+    `make` returns the rubric and its grader, and is called in every worker. `paths` are JSON Lines
+    and Parquet files, and folders of such. With `resume`, what is missing or failed in the run is
+    done. If a model is asked, `max_concurrent` rollouts are in progress over all workers; by
+    default 128 in each. With `judge_log`, rows keep what judges were asked and answered.
 
-    When `stopping` says True, no new shard is begun and the summary is not `complete`; those under way
-    are finished. The limits of endpoints and of a `budget` around this call hold for all workers together.
+    Once `stopping` returns True, no new shard is begun, those in progress are finished, and the
+    summary is not `complete`. The limits of endpoints and of a `budget` around this call hold for
+    all workers together.
 
-    Raises `RunError` when a shard could not be scored at all; the others are done and safe.
+    Raise `RunError` if a shard could not be scored at all; the others are done and saved.
     """
     refuse_too_few(1 if max_concurrent is None else max_concurrent)
     if is_dry_run():
-        raise RunRefused("a dry run has no workers: let one process do it, with `score_rows`")
+        raise RunRefused("a dry run has no workers: use one process, with `score_rows`")
     backend = backend or backends.Processes()
     folder = Path(folder).absolute()
     if find_run_file(folder).parent != folder:
         raise RunRefused(f"{folder} is a file, and a run of many workers needs a folder: name one")
     rubric, grader = make()
-    shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
-    traits = Traits(waits=True) if shared is None else Traits.of(shared)
+    shared_rubric: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
+    # A rubric that every row brings may wait, for all that is known.
+    traits = Traits(waits=True) if shared_rubric is None else Traits.of(shared_rubric)
     about = about or RunAbout.of(
-        "score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths))
+        "score", config={"map": dict(mapping or {})}, data=files_about(list_files(paths))
     )
     about = about.completed(rubric, grader)
     shards = shards_of(paths, rows=rows, mapping=mapping)
@@ -104,30 +121,30 @@ def score_shards(
         unfinished = run.find_unfinished()
         if unfinished:
             may_ask = traits.waits or grader is not None
-            with backend.opened() as workers, budget() as ledger:
-                # A worker needs a call at least, so an endpoint that takes fewer at once has fewer workers.
-                workers = (
-                    min(workers, Endpoint.least_concurrency() or workers) if may_ask else workers
-                )
-                ends = time.time() + ledger.deadline - time.monotonic()
-                most = MOST_AT_ONCE if max_concurrent is None else max(1, max_concurrent // workers)
+            with backend.open_workers() as worker_count, budget() as ledger:
+                if may_ask:
+                    # Each worker needs at least one call at a time.
+                    worker_count = min(worker_count, Endpoint.least_concurrency() or worker_count)
+                rollouts_at_once = MOST_AT_ONCE
+                if max_concurrent is not None:
+                    rollouts_at_once = max(1, max_concurrent // worker_count)
                 job = Job(
-                    str(folder),
-                    journal.about.to_dict(),
-                    packed(make),
-                    mapping or {},
-                    max_concurrent=most,
-                    workers=workers,
+                    folder=str(folder),
+                    about=journal.about.to_dict(),
+                    make=pickle_make(make),
+                    mapping=mapping or {},
+                    max_concurrent=rollouts_at_once,
+                    workers=worker_count,
                     judge_log=judge_log,
                     may_ask=may_ask,
-                    ends=ends,
+                    deadline=time.time() + ledger.deadline - time.monotonic(),
                 )
-                _Driver(run, unfinished, job, stopping, on_progress, ledger).work(backend)
+                _Driver(run, unfinished, job, stopping, on_progress, ledger).score(backend)
         return run.finish()
 
 
 class _Driver(Watch):
-    """Hands out what is left of a run, and counts what comes back."""
+    """Hands shards to workers, and counts what comes back."""
 
     def __init__(
         self,
@@ -139,107 +156,151 @@ class _Driver(Watch):
         ledger: Ledger,
     ) -> None:
         super().__init__(on_progress, sum(shard.rows for shard in run.shards), ledger)
-        # Of a shard that is gone on with, its worker counts the rows that are kept.
-        to_do = {shard.number for shard in unfinished}
-        self.kept = sum(shard.rows for shard in run.shards if shard.number not in to_do)
+        # The worker of an unfinished shard counts the rows of it that are done already.
+        unfinished_numbers = {shard.number for shard in unfinished}
+        finished = [shard for shard in run.shards if shard.number not in unfinished_numbers]
+        self.kept = sum(shard.rows for shard in finished)
         self._run = run
         self._job = job
         self._stopping = stopping
-        self._left = deque(unfinished)
-        self._free = set(range(job.workers))  # the slots without a task
-        self._given: dict[int, Task] = {}  # the tasks under way, by shard
-        self._deaths: Counter[int] = Counter()  # how many workers died of a shard
-        limited = (each for each in ledger.chain() if each.dollars is not None)
-        # The ledger around this run with the fewest dollars left; None where they are not limited.
-        self._budget = min(limited, key=lambda each: each.left, default=None)
-        # Dollars that a rollout is known to cost; None until one has been paid for.
-        self._rollout = self._budget.rollout if self._budget else None
-        self._is_short = (
-            False  # whether the last worker that came back had too few dollars for its shard
-        )
+        self._waiting = deque(unfinished)
+        self._free_slots = set(range(job.workers))
+        self._running: dict[int, Task] = {}  # by the number of the shard
+        self._deaths: Counter[int] = Counter()  # how many workers died, by shard
+        self._budget = _BudgetShares(ledger)
 
-    def work(self, backend: Backend) -> None:
-        broken: list[ShardFailure] = []
-        with closing(backend.run(self._job, self._next)) as results:
+    def score(self, backend: Backend) -> None:
+        """Score all shards. Raise `RunError` if some could not be scored."""
+        failures: list[ShardFailure] = []
+        with closing(backend.run(self._job, self._take_task)) as results:
             for result in results:
                 if self._stopping():
-                    self._left.clear()
-                if result is not None:
-                    broken += self._hear(result)
+                    self._waiting.clear()
+                if isinstance(result, ShardResult):
+                    self._count_result(result)
+                elif result is not None:
+                    failures += self._handle_failure(result)
                 self.tell()
         self.tell(at_once=True)
-        if broken:
-            told = f"{len(broken)} of {len(self._run.shards)} shards could not be scored; the first, shard {broken[0].shard}"
+        if failures:
+            first = failures[0]
             raise RunError(
-                f"{told}: {broken[0].error}. What is done is safe: see to it, and resume"
+                f"{len(failures)} of {len(self._run.shards)} shards could not be scored; the first, "
+                f"shard {first.shard}: {first.error}. What is done is saved: fix the cause, and "
+                "resume the run"
             )
 
-    def _next(self) -> Task | None:
+    def _take_task(self) -> Task | None:
+        """Return the next task; None if there is none, or no slot or money for it."""
         if self._stopping():
-            self._left.clear()
-        if not self._left or not self._free:
+            self._waiting.clear()
+        if not self._waiting or not self._free_slots:
             return None
-        dollars, rollout = None, None
-        if self._budget is not None:
-            dollars = max(
-                0.0, self._budget.left - sum(task.dollars or 0.0 for task in self._given.values())
-            )
-            rollout = self._rollout
-            shares = min(len(self._free), int(dollars // rollout)) if rollout else len(self._free)
-            if self._is_short or not shares:
-                # What others do not need comes back with them; handed out in crumbs it would buy nothing.
-                if self._given:
-                    return None
-                shares = 1
-            dollars /= shares
-        shard, slot = self._left.popleft(), min(self._free)
-        self._free.remove(slot)
-        task = Task(shard, make_part_name(shard), slot, dollars, rollout)
-        self._given[shard.number] = task
+        dollars = None
+        if self._budget.is_limited:
+            dollars = self._budget.find_share(list(self._running.values()), len(self._free_slots))
+            if dollars is None:
+                return None
+        shard = self._waiting.popleft()
+        slot = min(self._free_slots)
+        self._free_slots.remove(slot)
+        task = Task(
+            shard=shard,
+            part=make_part_name(shard),
+            slot=slot,
+            dollars=dollars,
+            rollout_cost=self._budget.rollout_cost,
+        )
+        self._running[shard.number] = task
         return task
 
-    def _hear(self, result: ShardResult | ShardFailure) -> Sequence[ShardFailure]:
-        """Count what came of a task; the failure when the shard is given up."""
-        task = self._given.pop(result.shard)
-        self._free.add(task.slot)
-        if isinstance(result, ShardResult):
-            self._run.take(result)
-            self.fresh += result.progress.done
-            self.errors += result.progress.errors
-            self.unscored += result.progress.unscored
-            self._rollout = max(self._rollout or 0.0, result.dearest or 0.0) or None
-            self._is_short = result.counts["errors"].get("BudgetExceeded", 0) > 0
-            self.ledger.count(**result.counts)
-            return ()
-        # Its calls were answered and cost, though it did not end.
+    def _count_result(self, result: ShardResult) -> None:
+        """Merge a finished shard into the run."""
+        self._end_task(result.shard)
+        self._run.take(result)
+        self.fresh += result.progress.done
+        self.errors += result.progress.errors
+        self.unscored += result.progress.unscored
+        self._budget.learn(result)
+        self.ledger.count(**result.counts)
+
+    def _handle_failure(self, failure: ShardFailure) -> list[ShardFailure]:
+        """Keep what a failed attempt has done. Return the failure if the shard is given up."""
+        task = self._end_task(failure.shard)
+        # Its calls were answered and cost something, although it did not finish.
         spent = self._run.merge_unfinished(self._run.parts / task.part)
-        usage = Usage(prompt=spent.prompt, completion=spent.completion)
         self.ledger.count(
             calls=spent.calls,
             hits=spent.hits,
             cost=spent.cost or 0.0,
             unpriced=spent.unpriced,
-            usage=usage,
+            usage=Usage(prompt=spent.prompt, completion=spent.completion),
         )
-        if not result.died:
-            return (result,)
-        self._deaths[result.shard] += 1
-        if self._deaths[result.shard] < ATTEMPTS:
-            self._left.appendleft(task.shard)
-            return ()
-        return (
-            ShardFailure(result.shard, f"{ATTEMPTS} workers died of it, the last {result.error}"),
-        )
+        if not failure.died:
+            return [failure]
+        self._deaths[failure.shard] += 1
+        if self._deaths[failure.shard] < MOST_ATTEMPTS:
+            self._waiting.appendleft(task.shard)
+            return []
+        error = f"{MOST_ATTEMPTS} workers died while scoring it, the last {failure.error}"
+        return [ShardFailure(failure.shard, error)]
+
+    def _end_task(self, shard: int) -> Task:
+        task = self._running.pop(shard)
+        self._free_slots.add(task.slot)
+        return task
 
     def now(self) -> Progress:
-        """How far it is, with what workers have written down of the shards under way."""
-        each = [super().now()]
-        for task in self._given.values():
+        """Return the progress, with what workers have noted about the shards in progress."""
+        own = super().now()
+        all_progress = [own]
+        for task in self._running.values():
             path = self._run.parts / task.part / "progress.json"
-            with suppress(
-                OSError, ValueError
-            ):  # it has only begun, or is being written this moment
-                each.append(Progress(**json.loads(path.read_bytes())))
-        return replace(
-            each[0], **{name: sum(getattr(one, name) for one in each) for name in _SUMMED}
-        )
+            # The worker may not have written it yet, or may be writing it at this moment.
+            with suppress(OSError, ValueError):
+                all_progress.append(Progress(**json.loads(path.read_bytes())))
+        sums = {
+            name: sum(getattr(progress, name) for progress in all_progress)
+            for name in _SUMMED_FIELDS
+        }
+        return replace(own, **sums)
+
+
+class _BudgetShares:
+    """Divides the dollars that are left among the shards in progress."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        limited = [each for each in ledger.chain() if each.dollars is not None]
+        # Of the budgets around the run, the one with the fewest dollars left.
+        self._ledger = min(limited, key=lambda each: each.left, default=None)
+        # Dollars that a rollout is known to cost; None until one has been paid for.
+        self.rollout_cost = None if self._ledger is None else self._ledger.rollout
+        # Whether the last shard that was finished had too few dollars.
+        self._was_too_small = False
+
+    @property
+    def is_limited(self) -> bool:
+        return self._ledger is not None
+
+    def find_share(self, running: Sequence[Task], free_slots: int) -> float | None:
+        """Return what the next task may spend; None if it has to wait for others to finish.
+
+        A share is at least what a rollout costs. What the running tasks do not need comes back, so
+        it is better to wait than to hand out shares that buy nothing.
+        """
+        assert self._ledger is not None
+        promised = sum(task.dollars or 0.0 for task in running)
+        dollars = max(0.0, self._ledger.left - promised)
+        shares = free_slots
+        if self.rollout_cost:
+            shares = min(free_slots, int(dollars // self.rollout_cost))
+        if self._was_too_small or not shares:
+            if running:
+                return None
+            shares = 1
+        return dollars / shares
+
+    def learn(self, result: ShardResult) -> None:
+        """Note what a rollout of a finished shard cost, and whether its share was enough."""
+        self.rollout_cost = max(self.rollout_cost or 0.0, result.rollout_cost or 0.0) or None
+        self._was_too_small = result.counts["errors"].get("BudgetExceeded", 0) > 0

@@ -1,6 +1,8 @@
-"""RayTasks score shards as tasks of a Ray cluster; a RubricStage scores the batches of a Ray Data pipeline."""
-# Only `init`, `remote`, `wait`, `get` and `cancel` are used, so any Ray from 2.41 on will do: the trainers that bring one
-# along pin it each to another version.
+"""RayTasks scores shards as tasks of a Ray cluster; RubricStage scores batches of a Ray Data pipeline.
+
+Only `init`, `remote`, `wait`, `get` and `cancel` of Ray are used, so any version from 2.41 on works.
+Trainers that include Ray pin different versions of it.
+"""
 
 import logging
 from collections.abc import Generator, Mapping
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
-from assay.backends.driver import PATIENCE, Results, TakeTask
+from assay.backends.driver import WAIT_SECONDS, Results, TakeTask
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, score_shard
 from assay.concurrency import run_sync
 from assay.errors import RubricError, import_extra
@@ -19,25 +21,23 @@ from assay.wording import describe_error
 
 @dataclass(frozen=True)
 class RayTasks:
-    """Tasks on the cluster that `address` names, or on the one this process is connected to.
+    """Tasks on the cluster at `address`, or on the one that this process is connected to.
 
-    Without either a Ray is started on this machine, and stopped at the end.
+    Without either, Ray is started on this machine, and stopped at the end.
     """
 
     address: str | None = None
-    workers: int | None = (
-        None  # tasks under way at once; as many as the cluster has processors unless said otherwise
-    )
+    workers: int | None = None  # tasks at once; by default as many as the cluster has processors
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
-            raise RubricError(f"{self.workers} workers score nothing: give 1 or more")
+            raise RubricError(f"workers is {self.workers}: give 1 or more")
 
     @contextmanager
-    def opened(self) -> Generator[int]:
-        ray = _ray()
-        is_ours = not ray.is_initialized()
-        if is_ours:
+    def open_workers(self) -> Generator[int]:
+        ray = _import_ray()
+        starts_ray = not ray.is_initialized()
+        if starts_ray:
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
             if self.address is None:
                 options |= {"num_cpus": self.workers, "include_dashboard": False}
@@ -45,24 +45,24 @@ class RayTasks:
         try:
             yield self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         finally:
-            if is_ours:
+            if starts_ray:
                 ray.shutdown()
 
-    def run(self, job: Job, take: TakeTask) -> Results:
-        ray = _ray()
-        # The driver tries again what a worker died of, for it counts what that has spent.
-        remote = ray.remote(num_cpus=1, max_retries=0)(score_shard)
-        told = ray.put(job)
+    def run(self, job: Job, take_task: TakeTask) -> Results:
+        ray = _import_ray()
+        # The driver repeats a shard whose worker died, because it counts what that has spent.
+        remote_function = ray.remote(num_cpus=1, max_retries=0)(score_shard)
+        job_reference = ray.put(job)
         running: dict[Any, Task] = {}
         try:
             while True:
-                while (task := take()) is not None:
-                    running[remote.remote(told, task)] = task
+                while (task := take_task()) is not None:
+                    running[remote_function.remote(job_reference, task)] = task
                 if not running:
                     return
-                ready, _ = ray.wait(list(running), timeout=PATIENCE)
+                ready, _ = ray.wait(list(running), timeout=WAIT_SECONDS)
                 for reference in ready:
-                    yield _result(ray, reference, running.pop(reference).shard.number)
+                    yield _get_result(ray, reference, running.pop(reference).shard.number)
                 if not ready:
                     yield None
         finally:
@@ -70,7 +70,7 @@ class RayTasks:
                 ray.cancel(reference, force=True)
 
 
-def _result(ray: Any, reference: Any, shard: int) -> ShardResult | ShardFailure:
+def _get_result(ray: Any, reference: Any, shard: int) -> ShardResult | ShardFailure:
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -79,48 +79,49 @@ def _result(ray: Any, reference: Any, shard: int) -> ShardResult | ShardFailure:
         return ShardFailure(shard, f"by {describe_error(error)}", died=True)
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     return import_extra("ray", "Scoring on many machines")
 
 
 class RubricStage:
-    """For `dataset.map_batches(RubricStage, fn_constructor_args=(make,), batch_format="pyarrow", …)`.
+    """A stage for `dataset.map_batches(RubricStage, fn_constructor_args=(make,), batch_format="pyarrow")`.
 
-    It adds the columns `reward` and `score`, which are null where a row is unscored, and `errors`, as
-    text. `make` gives the rubric and its grader, and is called once in every actor. Give the actors less
-    than the processors of the cluster, or there is none left to read with: `num_cpus=0.5` will do.
+    It adds the columns `reward` and `score`, which are null if a row is unscored, and `errors`, as
+    text. `make` returns the rubric and its grader, and is called once in every actor. Leave some
+    processors of the cluster to the reading of data: give each actor `num_cpus=0.5`.
     """
 
     def __init__(self, make: Make, actors: int = 1) -> None:
-        """Limits of endpoints are divided by `actors`, where they are to hold for so many together."""
+        """The limits of endpoints are divided by `actors`, so that they hold for all together."""
         self._rubric, grader = make()
         self._options = {} if grader is None else {"autograder": grader}
         self._actors = actors
 
     def __call__(self, batch: Any) -> Any:
-        """The batch with its columns: a table of Arrow, or a mapping of arrays as Ray gives unless told."""
+        """Return the batch with its new columns.
+
+        A batch is an Arrow table, or a mapping of arrays, which is what Ray passes by default.
+        """
         if isinstance(batch, Mapping):
             arrays = cast("Mapping[str, Any]", batch)
-            values = zip(*(array.tolist() for array in arrays.values()), strict=True)
-            return {
-                **arrays,
-                **self._columns([dict(zip(arrays, row, strict=True)) for row in values]),
-            }
+            cells = zip(*(array.tolist() for array in arrays.values()), strict=True)
+            rows = [dict(zip(arrays, values, strict=True)) for values in cells]
+            return {**arrays, **self._score(rows)}
         arrow = import_module("pyarrow")
+        # With explicit types: a column in which everything is null would get another type.
         types = {"reward": arrow.float64(), "score": arrow.float64(), "errors": arrow.string()}
-        for name, values in self._columns(batch.to_pylist()).items():
-            # With its type, or a batch in which all is null would have a column of another one.
+        for name, values in self._score(batch.to_pylist()).items():
             column = arrow.array(values, types[name])
-            place = batch.schema.get_field_index(name)
-            batch = (
-                batch.append_column(name, column)
-                if place < 0
-                else batch.set_column(place, name, column)
-            )
+            position = batch.schema.get_field_index(name)
+            if position < 0:
+                batch = batch.append_column(name, column)
+            else:
+                batch = batch.set_column(position, name, column)
         return batch
 
-    def _columns(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-        # An actor does not know its number, so each takes the smallest share.
+    def _score(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+        """Return the new columns."""
+        # An actor does not know its number, so each takes the smallest share of the limits.
         with Endpoint.share(self._actors - 1, self._actors):
             reports = run_sync(self._rubric.score(rows, **self._options))
         return {

@@ -29,45 +29,57 @@ from assay.runs.summary import Tally
 
 PARTS = "parts"  # the folder in that of a run in which each attempt at a shard has one
 
-# Makes the rubric and the grader, in the process that uses them: connections do not travel.
+# Returns the rubric and the grader, in the process that uses them: connections cannot be sent.
 Make: TypeAlias = Callable[[], tuple[Any, Grader | None]]
 
-PROGRESS_SECONDS = 1.0  # how often a worker writes down how far its shard is
+PROGRESS_SECONDS = 1.0  # how often a worker notes the progress of its shard
 
-_ADVICE = "make it in a function of a module, and give that"
-_COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
+_ADVICE = "make it in a function of a module, and pass that function"
+# What the driver adds to its own ledger.
+_COUNTED_FIELDS = (
+    "calls",
+    "retries",
+    "hits",
+    "shared",
+    "models",
+    "errors",
+    "usage",
+    "cost",
+    "unpriced",
+)
 
 
 @dataclass(frozen=True)
 class Job:
     """What every worker of a run has to know."""
 
-    folder: str  # the folder of the run; all workers see it
-    about: Mapping[str, Any]  # what `RunAbout.to_dict` gives
+    folder: str  # the folder of the run; all workers can reach it
+    about: Mapping[str, Any]  # what `RunAbout.to_dict` returns
     make: bytes  # a pickled `Make`
-    mapping: Mapping[str, str]  # what columns are called, as in `rows_of`
-    max_concurrent: int  # rollouts that a worker has under way at once where a model is waited for
-    workers: int = 1  # how many there are, which divide the limits of endpoints among them
-    judge_log: bool = False  # whether rows keep what judges were asked and said
-    may_ask: bool = False  # whether models may be asked, so that spending has to be logged
-    ends: float = float("inf")  # when the time of the run is up, in seconds since 1970
+    mapping: Mapping[str, str]  # the names of columns, as in `rows_of`
+    max_concurrent: int  # rollouts that a worker scores at once if a model is asked
+    workers: int = 1  # how many workers divide the limits of endpoints
+    judge_log: bool = False  # whether rows keep what judges were asked and answered
+    may_ask: bool = False  # whether models may be asked, so that spending has to be saved
+    deadline: float = float("inf")  # when the time of the run is up, in seconds since 1970
 
-    def made(self) -> tuple[Any, Grader | None]:
-        """The rubric and the grader, made once in a process."""
-        return _made(self.make)
+    def make_rubric(self) -> tuple[Any, Grader | None]:
+        """Return the rubric and the grader, which are made once in a process."""
+        return _unpickle_and_make(self.make)
 
 
 @cache
-def _made(make: bytes) -> tuple[Any, Grader | None]:
+def _unpickle_and_make(make: bytes) -> tuple[Any, Grader | None]:
     return pickle.loads(make)()
 
 
-def packed(make: Make) -> bytes:
-    """A `Make` as bytes: by name where it has one that others can import, else, with cloudpickle, as it is."""
+def pickle_make(make: Make) -> bytes:
+    """Return a `Make` as bytes: by its name, or as a whole if cloudpickle is installed."""
     pickler: Any = pickle
     advice = f"pip install cloudpickle, or {_ADVICE}"
     with suppress(ImportError):
-        pickler, advice = import_module("cloudpickle"), _ADVICE
+        pickler = import_module("cloudpickle")
+        advice = _ADVICE
     try:
         return pickler.dumps(make)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -77,7 +89,8 @@ def packed(make: Make) -> bytes:
 
 
 def given(rubric: Any, grader: Grader | None = None) -> Make:
-    # Of parts that pickle by name, where a function inside of this one would not.
+    """Return a `Make` for a rubric that can be pickled."""
+    # `partial` and `tuple` are pickled by name; a function inside of this one could not be.
     return cast("Make", partial(tuple, (rubric, grader)))
 
 
@@ -87,31 +100,31 @@ class Task:
 
     shard: Shard
     part: str  # the folder in `parts` that its rows are saved in; no other attempt has this name
-    slot: int = 0  # which of the workers does it, for its share of the limits
-    dollars: float | None = None  # what it may spend; None is no limit
-    rollout: float | None = None  # dollars that a rollout is known to cost
+    slot: int = 0  # the number of the worker, for its share of the limits
+    dollars: float | None = None  # what it may spend; None for no limit
+    rollout_cost: float | None = None  # dollars that a rollout is known to cost
 
 
 class ShardResult(NamedTuple):
-    """What a shard that is done comes to."""
+    """What came of a shard that was scored."""
 
     shard: int
     part: str  # the folder in `parts` that holds its rows
-    has_ids: bool  # whether its rows say which example they belong to; else they go by their number
-    has_samples: bool  # whether they say which sample of it they are
+    has_ids: bool  # whether its rows name their example; otherwise they go by their number
+    has_samples: bool  # whether its rows name their sample
     tally: Tally
-    progress: Progress  # where it ended
+    progress: Progress
     counts: Mapping[str, Any]  # what its ledger counted
-    dearest: float | None  # dollars that a rollout is known to cost, where they are limited
+    rollout_cost: float | None  # dollars that a rollout is known to cost, if they are limited
 
 
 @dataclass(frozen=True)
 class ShardFailure:
-    """A shard that could not be scored: not that rows in it have errors, but that it has no part."""
+    """A shard that could not be scored as a whole. Errors of single rows are not failures."""
 
     shard: int
     error: str
-    died: bool = False  # whether its worker died of it, so that another one may do better
+    died: bool = False  # whether its worker died, so that another attempt may succeed
 
 
 def make_part_name(shard: Shard) -> str:
@@ -130,8 +143,8 @@ def score_shard(job: Job, task: Task) -> ShardResult:
     shard = task.shard
     part = Path(job.folder) / PARTS / task.part
     progress_file = part / "progress.json"
-    seconds = None if job.ends == float("inf") else max(0.0, job.ends - time.time())
-    ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout)
+    seconds = None if job.deadline == float("inf") else max(0.0, job.deadline - time.time())
+    ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout_cost)
     numbering = ShardNumbering(shard)
 
     def write_progress(progress: Progress) -> None:
@@ -154,7 +167,7 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         stack.enter_context(logging_once())
         if job.may_ask:
             journal.count_spending(ledger)
-        rubric, grader = job.made()
+        rubric, grader = job.make_rubric()
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
         sink = Sink(journal, None, watch)
         feed = Feed(shard.read(job.mapping), rubrics, is_finished, numbering)
@@ -180,8 +193,8 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         has_samples=has_samples,
         tally=tally,
         progress=watch.now(),
-        counts={name: getattr(ledger, name) for name in _COUNTED},
-        dearest=ledger.rollout,
+        counts={name: getattr(ledger, name) for name in _COUNTED_FIELDS},
+        rollout_cost=ledger.rollout,
     )
 
 
