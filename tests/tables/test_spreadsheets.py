@@ -200,4 +200,6 @@ def test_lint_and_show_take_spreadsheets(tmp_path: Path, capsys: pytest.CaptureF
     rubric = str(write(tmp_path, "requirement,weight\nIs rude,2\n", name="r.csv"))
     assert main(["lint", rubric]) == 100
     assert f"{rubric}:2: error R005 is_rude" in capsys.readouterr().out
+    assert main(["lint", rubric, "--fix"]) == 2
+    assert "is a spreadsheet, which cannot be changed here" in capsys.readouterr().err
     assert main(["rubric", "show", rubric]) == 0

@@ -47,8 +47,8 @@ _ANSWER_WORDS = (
 
 def load_rubric(name: str, *, allow_code: bool) -> Rubric:
     """Load a rubric from a file, or from `module:object` if there is no such file."""
+    from assay.loading.document import SHEET_SUFFIXES, read_file
     from assay.loading.rubric_reader import is_reference
-    from assay.loading.sheet import SHEET_SUFFIXES, read_rubric_file
     from assay.rubric import rubric_at, rubric_in_python
 
     suffix = Path(name).suffix.lower()
@@ -62,7 +62,7 @@ def load_rubric(name: str, *, allow_code: bool) -> Rubric:
         # Find modules in this folder, as `python -m` does.
         sys.path.insert(0, current_folder)
     if is_file:
-        return rubric_at(read_rubric_file(name), allow_code=allow_code)
+        return rubric_at(read_file(name), allow_code=allow_code)
     return rubric_in_python(name)
 
 

@@ -66,6 +66,10 @@ def fix_rubric(
     """
     refuse_unknown(ignore)
     node = read_file(path)
+    if node.document.format == "sheet":
+        raise RubricError(
+            f"{path} is a spreadsheet, which cannot be changed here: edit it yourself"
+        )
     items = [
         item
         for criteria in place_criteria(rubric_at(node, allow_code=allow_code), node)

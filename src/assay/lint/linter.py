@@ -16,8 +16,7 @@ from assay.lint.conflicts import hits_between, unreachable
 from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.language import hits_in_other_languages
 from assay.lint.rules import hits_of_criterion
-from assay.loading.document import KeyPath, Node
-from assay.loading.sheet import read_rubric_file
+from assay.loading.document import KeyPath, Node, read_file
 from assay.rubric import Rubric, rubric_at, rubrics_inside
 from assay.wording import suggest_word
 
@@ -39,7 +38,7 @@ def lint(
     node: Node | None = None
     if isinstance(rubric, str | Path):
         try:
-            node = read_rubric_file(rubric)
+            node = read_file(rubric)
             rubric = rubric_at(node, allow_code=allow_code)
         except RubricFileError as error:
             rule = "R009" if error.field == "when" else "R000"

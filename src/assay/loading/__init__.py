@@ -12,10 +12,9 @@ from assay.aggregation import AGGREGATIONS, Aggregation
 from assay.criterion import AskJudge, Criterion, get_file_reference, hash_json
 from assay.errors import RubricError
 from assay.identity import UNKNOWN, get_qualified_name, identify_or_unknown
-from assay.loading.document import LONE_SURROGATE, Node, dump_yaml, read_text
+from assay.loading.document import LONE_SURROGATE, Node, dump_yaml, read_file, read_text
 from assay.loading.row_budget import RowBudget
 from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
-from assay.loading.sheet import read_rubric_file
 from assay.messages import Shows
 from assay.parsers import Parser
 from assay.parsers.named import parser_to_data
@@ -100,7 +99,7 @@ class Loadable:
 
         A spreadsheet (`.csv`, `.tsv`, `.xlsx`) has a row for each criterion.
         """
-        return cls.from_node(read_rubric_file(file), allow_code=allow_code, **options)
+        return cls.from_node(read_file(file), allow_code=allow_code, **options)
 
     @classmethod
     def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:

@@ -28,11 +28,17 @@ MAX_REPEATED: Final = 1_000_000
 # A lone surrogate: half of a character, which UTF-8 cannot store.
 LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
+# Spreadsheets with a rubric, which have a row for each criterion.
+SHEET_SUFFIXES: Final = (".csv", ".tsv", ".xlsx")
+
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
 
 def read_file(file: Any) -> Node:
-    """Return the data of a file: a path, or an open file that has a name."""
+    """Return the data of a file: a path, or an open file that has a name.
+
+    A spreadsheet can only be given by its path.
+    """
     if hasattr(file, "read"):
         name = getattr(file, "name", "")
         if not isinstance(name, str | Path):
@@ -47,6 +53,10 @@ def read_file(file: Any) -> Node:
         raise FileNotFoundError(f"File not found: {path}{suggest_path(path)}")
     if path.is_dir():
         raise RubricFileError(f"{path} is a folder: name the file of a rubric")
+    if path.suffix.lower() in SHEET_SUFFIXES:
+        from assay.loading.sheet import read_sheet  # few rubrics are spreadsheets
+
+        return read_sheet(path)
     return read_text(path.read_bytes(), _find_format(str(path)), str(path))
 
 

@@ -8,26 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import RubricFileError
-from assay.loading.document import Document, KeyPath, Node, Position, read_file, read_text
+from assay.loading.document import Document, KeyPath, Node, Position, read_text
 from assay.tables import TableError, read_table
 from assay.wording import format_value
-
-SHEET_SUFFIXES: Final = (".csv", ".tsv", ".xlsx")
 
 _NUMBER_FIELDS: Final = ("weight", "cap", "pass_at", "timeout")
 _FLAG_FIELDS: Final = ("allow_na", "required", "requires_evidence", "report_only", "isolate")
 _LIST_FIELDS: Final = ("choices", "tags", "reference")
 _TRUE: Final = frozenset({"true", "yes", "x", "1"})
 _FALSE: Final = frozenset({"false", "no", "0"})
-
-
-def read_rubric_file(file: Any) -> Node:
-    """Return the data of a rubric file: a document, or the path of a spreadsheet."""
-    if isinstance(file, str | Path) and Path(file).suffix.lower() in SHEET_SUFFIXES:
-        path = Path(file)
-        if path.is_file():
-            return read_sheet(path)
-    return read_file(file)
 
 
 def read_sheet(path: Path) -> Node:

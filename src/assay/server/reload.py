@@ -14,8 +14,8 @@ import msgspec
 from assay import cache, models
 from assay.envs.environment_loader import load_environment
 from assay.graders import Grader
+from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
-from assay.loading.sheet import read_rubric_file
 from assay.models.budgets import budget, raise_if_price_unknown
 from assay.plan import Traits
 from assay.redaction import get_logger, redact
@@ -74,7 +74,7 @@ def _read_rubric(published: PublishedRubric) -> Rubric:
     if published.file is not None:
         file: Any = io.BytesIO(published.text)
         file.name = published.name  # shown in messages
-        return rubric_at(read_rubric_file(file), allow_code=published.allow_code)
+        return rubric_at(read_file(file), allow_code=published.allow_code)
     if is_reference(published.name):
         return rubric_in_python(published.name)
     return load_environment(published.name).scoring or Rubric()
