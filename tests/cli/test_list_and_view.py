@@ -44,6 +44,17 @@ def test_a_folder_of_runs_is_listed_with_scores_and_errors(folder: Path, capsys:
     assert "1, 1 unscored" in later
 
 
+def test_a_run_that_is_a_file_is_listed_too(folder: Path, capsys: Any) -> None:
+    """It was copied, or named when it was started."""
+    (folder / "before" / "run.assay").rename(folder / "tuesday.assay")
+    assert main(["list", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert f"{folder}: 2 runs" in out
+    assert "tuesday.assay" in out
+    assert main(["show", str(folder / "tuesday.assay")]) == 0
+    assert "2 rollouts" in capsys.readouterr().out
+
+
 def test_the_list_as_json_has_every_figure(folder: Path, capsys: Any) -> None:
     assert main(["list", str(folder), "-f", "json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]

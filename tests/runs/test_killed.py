@@ -1,6 +1,7 @@
 """A real process is killed outright again and again, and the run ends as if nothing had happened."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.runs import Run
+from assay.runs.run_store import JOURNAL_MODE_VARIABLE
 from assay.testing import ModelServer
 
 PROGRAM = Path(__file__).parent / "killed.py"
@@ -17,7 +19,7 @@ KILLS = 20
 
 def run(folder, rows, kills, seed, *model):
     command = [sys.executable, str(PROGRAM), str(folder), str(rows), str(kills), str(seed), *model]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
 
@@ -27,8 +29,13 @@ def found(folder):
 
 
 @pytest.mark.slow
-def test_twenty_kills_change_nothing(tmp_path):
-    """Row for row what an uninterrupted run gives, and no saved row is done again."""
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_twenty_kills_change_nothing(tmp_path, monkeypatch, mode):
+    """Row for row what an uninterrupted run gives, and no saved row is done again.
+
+    Also on file systems that are shared, where SQLite cannot use a WAL.
+    """
+    monkeypatch.setenv(JOURNAL_MODE_VARIABLE, mode)
     seed = random.SystemRandom().randrange(10**9)
     assert run(tmp_path / "killed", 1500, KILLS, seed) == 1500, seed
     assert run(tmp_path / "whole", 1500, 0, seed) == 1500

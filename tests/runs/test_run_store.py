@@ -188,6 +188,22 @@ def test_a_kill_loses_nothing_that_was_saved(tmp_path):
     assert RunFile(tmp_path / "run").select("PRAGMA integrity_check") == [("ok",)]
 
 
+def test_a_transaction_that_a_kill_has_cut_off_is_taken_back_by_a_reader(tmp_path):
+    """With a rollback journal, the file holds half of it until somebody reads or writes the run."""
+    with RunWriter(tmp_path / "run", journal_mode="delete") as writer:
+        writer.save_about(ABOUT)
+        writer.save_rollouts([rollout(str(number)) for number in range(100)])
+        connection = writer._connection
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE rollouts SET task = 'half'")
+        shutil.copytree(tmp_path / "run", tmp_path / "killed")
+        connection.execute("ROLLBACK")
+    assert b"half" in (tmp_path / "killed" / FILE_NAME).read_bytes()
+    tasks = RunFile(tmp_path / "killed").select("SELECT DISTINCT task FROM rollouts")
+    assert tasks == [(rollout("0").task,)]
+
+
 SECOND = """
 from assay.runs.run_store import RunError, RunWriter
 try:

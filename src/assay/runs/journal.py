@@ -16,7 +16,6 @@ from assay.runs.jsonable import as_ascii, encodable, holdable, to_jsonable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm
 from assay.runs.run_store import (
-    BATCH_ROWS,
     FILE_NAME,
     LARGEST_INTEGER,
     RunError,
@@ -233,27 +232,15 @@ class Run:
 
         `where` is SQL, and `parameters` are its `:name`s.
         """
-        for _, row in self.placed_rows(where, **parameters):
-            yield row
-
-    def placed_rows(self, where: str = "1", **parameters: Any) -> Iterator[tuple[int, Row]]:
-        """Yield the id of each rollout and its row, as `select_rows` does."""
         for saved in self.file.read_rollouts(where, parameters):
             place = f"{self.file.path}, rollout {saved.id}"
-            yield saved.id, self._form.read(saved.data, place, saved.calls)
+            yield self._form.read(saved.data, place, saved.calls)
 
-    def rows_from(self, first: int) -> Iterator[tuple[int, Row]]:
-        """Yield the rows that were saved from this id on, in the order in which they were saved."""
-        last = self.file.select_value("SELECT max(id) FROM rollouts") or 0
-        for start in range(first, last + 1, BATCH_ROWS):
-            end = start + BATCH_ROWS
-            yield from self.placed_rows("id >= :start AND id < :end", start=start, end=end)
-
-    def row_at(self, place: int) -> Row:
-        """Return the row with this id."""
-        for row in self.select_rows("id = :id", id=place):
+    def row_at(self, rollout_id: int) -> Row:
+        """Return the row with this id in the table `rollouts`. Raise `KeyError` if there is none."""
+        for row in self.select_rows("id = :id", id=rollout_id):
             return row
-        raise KeyError(f"{self.path} has no rollout {place}")
+        raise KeyError(f"{self.path} has no rollout {rollout_id}")
 
     def row(self, example: str, sample: int = 0) -> Row:
         """Return one row. Raise `KeyError` if there is none."""

@@ -9,7 +9,7 @@ from typing import Any
 from assay.display import Page, Section, format_cell, shorten_line
 from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout
-from assay.runs.run_store import RunError, is_run
+from assay.runs.run_store import FILE_ENDING, RunError, is_run
 from assay.runs.summary import Summary
 from assay.wording import format_count
 
@@ -54,7 +54,7 @@ class RunListing:
 
 
 def find_runs(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the folder itself if it is a run, else the folders of all runs below it, by name.
+    """Return the path itself if it is a run, else the folders and files of all runs below it, by name.
 
     Raise `RunError` if there is no such folder, or no run in it.
     """
@@ -71,11 +71,12 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
 
 def _walk(folder: Path, depth: int) -> Iterator[Path]:
     for child in folder.iterdir():
-        if child.name.startswith(".") or child.is_symlink() or not child.is_dir():
+        if child.name.startswith(".") or child.is_symlink():
             continue
-        if is_run(child):
+        is_folder = child.is_dir()
+        if (is_folder or child.name.endswith(FILE_ENDING)) and is_run(child):
             yield child
-        elif depth + 1 < MAX_DEPTH:
+        elif is_folder and depth + 1 < MAX_DEPTH:
             yield from _walk(child, depth + 1)
 
 

@@ -922,13 +922,18 @@ def _refuse_old_layout(folder: Path) -> None:
 
 
 def _connect_for_reading(path: Path) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode=ro"
     wal = path.with_name(f"{path.name}-wal")
-    if not os.access(path.parent, os.W_OK) and not wal.exists():
-        # SQLite cannot make the files beside it that it needs to read a run in WAL mode.
-        uri += "&immutable=1"
+    rollback_journal = path.with_name(f"{path.name}-journal")
+    mode = "ro"
+    if not os.access(path.parent, os.W_OK):
+        if not wal.exists():
+            # SQLite cannot make the files beside it that it needs to read a run in WAL mode.
+            mode = "ro&immutable=1"
+    elif rollback_journal.exists():
+        # A kill may have left half a transaction in the file, which only a writer can take back.
+        mode = "rw"
     connection = sqlite3.connect(
-        uri,
+        f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,
