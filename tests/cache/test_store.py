@@ -120,7 +120,7 @@ def test_exported_lines_go_into_another_store(stocked, tmp_path):
 @pytest.mark.parametrize("line", ["{", "[]", '{"question": "q"}', "3"])
 def test_a_line_that_was_not_exported_is_named(store, line):
     """By its number."""
-    with pytest.raises(CacheError, match=r"line 1: .* is no exported verdict"):
+    with pytest.raises(CacheError, match=r"line 1: .* is not an exported verdict"):
         import_lines(store, [line])
 
 

@@ -66,7 +66,7 @@ async def test_a_search_that_takes_too_long_is_an_error_line():
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("(", "the pattern '(' is no regular expression: missing ) at position 1"),
+        ("(", "the pattern '(' is not a regular expression: missing ) at position 1"),
         ("a{2,1}", "min repeat greater than max repeat at position 2"),
         ("[z-a]", "bad character range at position 4"),
         ("*a", "nothing to repeat at position 0"),

@@ -246,7 +246,7 @@ async def test_checks_answer_in_a_rubric():
 async def test_what_a_check_cannot_tell_is_an_error_line():
     """A gold answer that is no number says nothing about the completion."""
     [report] = await Rubric([NumericEqual()]).score([Rollout(completion="4", answer="four")])
-    assert report.errors["numeric_equal"].startswith("ValueError: 'four' is no number")
+    assert report.errors["numeric_equal"].startswith("ValueError: 'four' is not a number")
     assert not report.scored
 
 

@@ -314,9 +314,9 @@ class TestBefore:
         [
             (["--budget", "-1"], "not an amount in dollars"),
             (["--budget", "much"], "not an amount in dollars"),
-            (["--fail-under", "nan"], "is no threshold"),
-            (["--fail-under", "80"], "'80' is no threshold: give a score between 0 and 1"),
-            (["--fail-rollout-under", "-1"], "is no threshold"),
+            (["--fail-under", "nan"], "is not a threshold"),
+            (["--fail-under", "80"], "'80' is not a threshold: give a score between 0 and 1"),
+            (["--fail-rollout-under", "-1"], "is not a threshold"),
             (["--grader", "vibes"], "'vibes' is not one of"),
         ],
     )
@@ -474,12 +474,12 @@ class TestWorkspace:
         )
         reports = [json.loads(line) for line in done.out.splitlines()]
         assert [report["score"] for report in reports] == [1.0, 0.0, None]
-        assert "is no folder: name one that is there" in done.out
+        assert "is not a folder: name one that is there" in done.out
 
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (["nowhere"], "the workspace 'nowhere' is no folder: name one that is there"),
+            (["nowhere"], "the workspace 'nowhere' is not a folder: name one that is there"),
             (
                 [".", "--grader", "one-shot"],
                 "--workspace needs a judge that is asked one criterion at a time",

@@ -186,7 +186,7 @@ class TestBadUsage:
         (RunRefused("it holds another run"), 2),
         (RunError("it is being written by another process"), 1),
         (Overloaded("it does not answer"), 1),
-        (Unreadable("it is no verdict"), 1),
+        (Unreadable("it is not a verdict"), 1),
         (OSError(28, "No space left on device"), 1),
     ],
     ids=lambda value: type(value).__name__,

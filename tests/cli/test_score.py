@@ -548,7 +548,7 @@ class TestCtrlC:
         assert process.returncode == 130
         assert len(Run.open("run")) == 4
         assert f"stopped after 4 rollouts; continue with: assay {shlex.join(command)}" in rest
-        assert "4 rollouts, not all that were wanted" in out
+        assert "4 rollouts, incomplete" in out
         assert "Traceback" not in rest
         assert main([*command, "--resume", "-q"]) == 0
         assert [row.score for row in Run.open("run").rows()] == [1.0] * 2 + [0.0] * 5

@@ -126,10 +126,10 @@ def test_empty_cells_of_the_parts_of_a_message_are_left_out():
         ({"text": "?", "label": 1}, "row 2 of dataset has the columns text, label: .*`question`"),
         ({}, "row 2 of dataset has the columns none"),
         ({"question": None}, "row 2 of dataset has the columns question"),
-        ({"question": 5}, "row 2 of dataset: 5 is no chat: give a text or a list of messages"),
+        ({"question": 5}, "row 2 of dataset: 5 is not a chat: give a text or a list of messages"),
         ({"prompt": ["hi"]}, "row 2 of dataset: 'hi' is no message: give"),
         ({"prompt": [{"content": "hi"}]}, "is no message"),
-        ({"question": "?", "info": "{"}, "row 2 of dataset: info is no JSON object"),
+        ({"question": "?", "info": "{"}, "row 2 of dataset: info is not a JSON object"),
         ({"question": "?", "info": 5}, "row 2 of dataset: info is 5: give a mapping"),
     ],
 )

@@ -305,7 +305,7 @@ async def test_each_rollout_has_its_own_folder(tmp_path):
         ]
         reports = await RUBRIC.score(rows, autograder=judge)
     assert [report.report[0].verdict for report in reports] == ["MET", "UNMET", None, None]
-    assert "is no folder: name one that is there" in reports[2].report[0].error
+    assert "is not a folder: name one that is there" in reports[2].report[0].error
     assert "give a name there" in reports[3].report[0].error
 
 

@@ -66,7 +66,7 @@ def test_every_rollout_may_have_a_threshold():
 @pytest.mark.parametrize("value", [80, -0.1, float("nan"), True, "much"])
 def test_a_threshold_lies_between_0_and_1(name, value):
     """80 was meant as a percentage, and would never be met."""
-    with pytest.raises(ValueError, match="is no threshold: give a score between 0 and 1"):
+    with pytest.raises(ValueError, match="is not a threshold: give a score between 0 and 1"):
         assert_grades(Rubric([says_yes]), answers("yes"), **{name: value})
 
 
@@ -159,7 +159,7 @@ def test_the_fixture_takes_its_threshold_from_the_command_line(pytester, monkeyp
         assert pytester.runpytest_subprocess(f"--assay-{name}=0.5").ret == 1
     refused = pytester.runpytest_subprocess("--assay-fail-under=80")
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines(["*'80' is no threshold: give a score between 0 and 1*"])
+    refused.stderr.fnmatch_lines(["*'80' is not a threshold: give a score between 0 and 1*"])
     fine = pytester.runpytest_subprocess()
     assert fine.ret == 0
     fine.stdout.fnmatch_lines(["*test_answers: 0.000 (95 %: 0.000 to 0.114) over 30 rollouts"])

@@ -86,7 +86,7 @@ DATA = [
     ([{"check": {"contians": "a"}}], "no built-in check 'contians': did you mean 'contains'?"),
     (
         [{"check": {"regex": "("}}],
-        "the pattern '(' is no regular expression: missing ) at position",
+        "the pattern '(' is not a regular expression: missing ) at position",
     ),
     ([{"check": None}], "check is empty"),
     (

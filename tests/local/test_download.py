@@ -103,7 +103,7 @@ def test_a_source_that_is_not_there_is_named(no_models):
 
 def test_a_name_that_is_not_known_is_refused(no_models):
     """Those that are, are named."""
-    with pytest.raises(Refused, match="'qwen3' is no model we know"):
+    with pytest.raises(Refused, match="'qwen3' is not a model we know"):
         pull("qwen3")
 
 

@@ -463,9 +463,9 @@ def test_another_answer_is_told_apart(gold: str, answer: str, reason: str):
 
 
 OPEN = [
-    ("x<1,3", "5", "an end is no number"),
-    (r"(1,a)\cup(3,4)", r"(1,a)\cup(3,5)", "an end is no number"),
-    ("[x]=3", "3", "Listing is no number"),
+    ("x<1,3", "5", "an end is not a number"),
+    (r"(1,a)\cup(3,4)", r"(1,a)\cup(3,5)", "an end is not a number"),
+    ("[x]=3", "3", "Listing is not a number"),
     ("1<x^{300}<2", "1<x^{300}<3", "too high a degree"),
     (r"\operatorname{sgn}(i)", "0", "the sign is not certain"),
     ("x^3-2", r"\begin{pmatrix}1&2\end{pmatrix}", "a matrix against something else"),
@@ -494,10 +494,10 @@ OPEN = [
     (r"\sqrt{x}>1", "x>1", "no rational function"),
     (r"\frac{1}{x-x}>1", "x<1", "a division by 0, or too high a degree"),
     ("|x|+|x-1|+|x-2|+|x-3|+|x-4|>0", "x>0", "too many absolute values"),
-    (r"x\notin(1,2)", "(1,2)", "not in is no order"),
-    ("(0,i)", "0<x<1", "an end is no real number"),
+    (r"x\notin(1,2)", "(1,2)", "not in is not an order"),
+    ("(0,i)", "0<x<1", "an end is not a real number"),
     (r"(a,b)\cup(c,d)", "(a,b)", "the conditions are about several variables"),
-    (r"\max\{1,2\}", "2.0", "Listing is no number"),
+    (r"\max\{1,2\}", "2.0", "Listing is not a number"),
 ]
 
 

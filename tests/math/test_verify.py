@@ -161,7 +161,7 @@ def test_a_word_that_is_no_mathematics_is_named_with_its_place(answer: str, plac
     """Counted in letters, from 0."""
     verdict = verify("x+1", answer, options=MathOptions(symbolic=False))
     assert verdict.status == "answer_unparsable"
-    assert verdict.reason == f"the answer: the word 'word' at {place} is no mathematics"
+    assert verdict.reason == f"the answer: the word 'word' at {place} is not mathematics"
 
 
 def test_a_side_that_cannot_be_read_is_named():

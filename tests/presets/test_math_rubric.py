@@ -222,9 +222,9 @@ class TestWhatIsSaid:
 
     async def test_by_hand_it_is_raised(self, verdicts):
         """There is no number to give."""
-        verdicts(MathVerdict("gold_unparsable", "the gold is no mathematics", "normalize"))
+        verdicts(MathVerdict("gold_unparsable", "the gold is not mathematics", "normalize"))
         rubric = MathRubric()
-        with pytest.raises(GradingError, match=r"\Athe gold is no mathematics\Z"):
+        with pytest.raises(GradingError, match=r"\Athe gold is not mathematics\Z"):
             await rubric.correct_answer(rubric.parser, "4", "?")
 
     async def test_a_rollout_without_a_right_answer_is_an_error(self):

@@ -185,7 +185,7 @@ ALTERED = {
     "a date": (date(2026, 1, 31), "2026-01-31"),
     "a record": ([Record()], [{"role": "assistant", "at": "2026-01-31"}]),
     "an object": (len, "<built-in function len>"),
-    "a key that is no text": ({(1, 2): 3}, {"(1, 2)": 3}),
+    "a key that is not text": ({(1, 2): 3}, {"(1, 2)": 3}),
     "an endless number": (1 << 20_000, f"{1 << 20_000:#x}"),
 }
 

@@ -49,9 +49,9 @@ def folder(tmp_path: Path) -> Path:
         ("nowhere", "there is no 'nowhere'"),
         ("a\0b", "there is no"),
         ("x" * 5000, "there is no"),
-        ("pipe", "no regular file"),
-        ("src", "no regular file"),
-        ("binary", "no text"),
+        ("pipe", "not a regular file"),
+        ("src", "not a regular file"),
+        ("binary", "not text"),
         ("huge", "1,099,511,627,776 bytes of another kind"),
     ],
 )
@@ -200,7 +200,7 @@ def test_a_folder_may_be_named_by_columns_of_the_rollout(tmp_path):
     workspace = Workspace(tmp_path / "runs" / "{task_id}")
     assert workspace.read_file("a", state=State(task_id=7)) == "1\tseven"
     for value in ("..", ".", "", "7/../..", "/etc", "8"):
-        with pytest.raises(ValueError, match=r"give a name there|is no folder"):
+        with pytest.raises(ValueError, match=r"give a name there|is not a folder"):
             workspace.read_file("a", state=State(task_id=value))
 
 
@@ -208,7 +208,7 @@ def test_a_workspace_that_is_not_there_is_refused_when_it_is_made(tmp_path):
     """A file is none either."""
     (tmp_path / "a").write_text("")
     for path in ("nowhere", "a"):
-        with pytest.raises(ValueError, match="is no folder: name one that is there"):
+        with pytest.raises(ValueError, match="is not a folder: name one that is there"):
             Workspace(tmp_path / path)
 
 

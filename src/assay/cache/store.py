@@ -99,7 +99,7 @@ class CachedVerdict:
         # A stored failure would be given as an answer for ever, and no one would see it.
         if self.verdict in ("", None):
             raise CacheError(
-                f"{self.verdict!r} is no verdict and is not cached: keep only what a judge answered"
+                f"{self.verdict!r} is not a verdict and is not cached: keep only what a judge answered"
             )
 
     @cached_property
@@ -124,7 +124,7 @@ class CachedVerdict:
             return verdict
         except (ValueError, TypeError, RecursionError) as error:
             raise CacheError(
-                f"the cache holds {line!r:.200}, which is no verdict ({error}): prune it away"
+                f"the cache holds {line!r:.200}, which is not a verdict ({error}): prune it away"
             ) from None
 
 
@@ -571,5 +571,5 @@ def _item(line: str, number: int) -> Item:
         key = VerdictKey(**{name: data.pop(name) for name in VerdictKey.__dataclass_fields__})
         return key, CachedVerdict(**data)
     except (ValueError, TypeError, KeyError, AttributeError, CacheError) as error:
-        what = f"line {number}: {line.strip()!r:.200} is no exported verdict ({error})"
+        what = f"line {number}: {line.strip()!r:.200} is not an exported verdict ({error})"
         raise CacheError(f"{what}: give the lines that `export_lines` wrote") from None

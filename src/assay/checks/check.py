@@ -20,7 +20,7 @@ from assay.wording import explain_first_error
 def _no_bool(value: object) -> object:
     # To pydantic a bool is a number, and `tolerance: true` would pass for 1.
     if isinstance(value, bool):
-        raise PydanticCustomError("float_type", "a bool is no number")
+        raise PydanticCustomError("float_type", "a bool is not a number")
     return value
 
 
@@ -118,7 +118,7 @@ def compiled(pattern: str, flags: str = "") -> Any:
     try:
         return regex.compile(pattern, sum(chosen, regex.V0))
     except regex.error as error:
-        raise RubricError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+        raise RubricError(f"the pattern {pattern!r} is not a regular expression: {error}") from None
     except (RecursionError, OverflowError):
         raise RubricError(f"the pattern {pattern!r:.100} is too deep or too large") from None
 

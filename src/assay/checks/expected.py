@@ -153,7 +153,7 @@ def exact(value: object) -> Fraction:
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is not None:
         return _fraction(match)
-    raise ValueError(f"{value!r:.100} is no number: write it as 12, 1,250.5, 3/4 or 6e23")
+    raise ValueError(f"{value!r:.100} is not a number: write it as 12, 1,250.5, 3/4 or 6e23")
 
 
 def last_number(text: str) -> Fraction | None:

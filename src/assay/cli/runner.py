@@ -115,7 +115,7 @@ def print_budget_note(spent: Ledger, advice: str = "", *, quiet: bool) -> None:
     if refused_calls:
         print_note(
             f"the budget ran out before {format_count(refused_calls, 'call')} could be made: what "
-            "was scored is no random sample, so its mean is biased"
+            "was scored is not a random sample, so its mean is biased"
             f"{advice}",
             quiet=quiet,
         )

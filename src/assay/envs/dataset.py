@@ -107,7 +107,7 @@ def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
             info = json.loads(info)
         except ValueError as error:
             raise TableError(
-                f"{where}: info is no JSON object ({error}): {format_value(info)}"
+                f"{where}: info is not a JSON object ({error}): {format_value(info)}"
             ) from None
     if info is None or info == "":
         return {}
@@ -129,7 +129,7 @@ def messages_of(value: Any, where: str) -> list[Message]:
         return [_message(cast("object", value), where)]
     if not isinstance(value, Sequence) or isinstance(value, bytes):
         raise TableError(
-            f"{where}: {format_value(value)} is no chat: give a text or a list of messages"
+            f"{where}: {format_value(value)} is not a chat: give a text or a list of messages"
         )
     return [_message(message, where) for message in cast("Sequence[object]", value)]
 

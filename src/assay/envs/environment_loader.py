@@ -66,7 +66,7 @@ def load_environment(name: str, **arguments: Any) -> Environment:
     except (Exception, SystemExit) as error:
         raise EnvironmentLoadError(f"{name} cannot be imported: {describe_error(error)}") from error
     if not callable(load):
-        raise EnvironmentLoadError(f"{name} has no function {FUNCTION}(): it is no environment")
+        raise EnvironmentLoadError(f"{name} has no function {FUNCTION}(): it is not an environment")
     try:
         inspect.signature(load).bind(**arguments)
     except TypeError as error:
@@ -80,7 +80,7 @@ def load_environment(name: str, **arguments: Any) -> Environment:
             f"{FUNCTION}() of {name} failed: {describe_error(error)}"
         ) from error
     if not isinstance(environment, Environment):
-        gave = f"{FUNCTION}() of {name} gave {format_value(environment)}, which is no environment of assay"
+        gave = f"{FUNCTION}() of {name} gave {format_value(environment)}, which is not an environment of assay"
         raise EnvironmentLoadError(f"{gave}: {_ON_ASSAY}, if it was written for verifiers")
     environment.env_id = environment.env_id or name
     # An environment may note some arguments itself. All that were passed are part of a run's identity.

@@ -182,7 +182,7 @@ def as_trl_rewards(
         )
     for criterion in counted:
         if criterion.when or criterion.required:
-            told = f"{criterion.name!r} depends on others or caps them, so it is no reward function by itself"
+            told = f"{criterion.name!r} depends on others or caps them, so it is not a reward function by itself"
             raise RubricError(f"criterion {told}: use as_trl_reward")
     rewards: list[TrlReward | AsyncTrlReward] = []
     for criterion in counted:

@@ -212,7 +212,7 @@ class WorkerProcess:
                 continue
             kind, token, said = received
             if token != self._token:
-                raise _misbehaved("said something that is no answer to its task")
+                raise _misbehaved("said something that is not an answer to its task")
             try:
                 if kind == protocol.STARTED and before is None:
                     self._known.add(task.function.number)

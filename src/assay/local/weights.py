@@ -124,7 +124,7 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
     """
     weights = KNOWN.get(name) if isinstance(name, str) else name
     if weights is None:
-        raise Refused(f"{name!r} is no model we know: {suggest_word(str(name), KNOWN)}")
+        raise Refused(f"{name!r} is not a model we know: {suggest_word(str(name), KNOWN)}")
     path = models_folder() / weights.file
     if path.is_file() and path.stat().st_size == weights.size:
         return path

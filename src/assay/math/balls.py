@@ -85,7 +85,7 @@ def _compute(node: tree.Node, point: Point) -> acb:
         case tree.Constant(name):
             return _compute_constant(name)
         case _:
-            raise UndefinedError(f"{type(node).__name__} is no number")
+            raise UndefinedError(f"{type(node).__name__} is not a number")
 
 
 def _compute_constant(name: str) -> acb:
@@ -97,7 +97,7 @@ def _compute_constant(name: str) -> acb:
         case "i":
             return acb(0, 1)
         case _:
-            raise UndefinedError("infinity is no number")
+            raise UndefinedError("infinity is not a number")
 
 
 def _apply_function(function: str, arguments: tuple[tree.Node, ...], point: Point) -> acb:
@@ -169,7 +169,7 @@ def _read_integer(value: acb) -> int | None:
 def _compute_root(radicand: acb, index: acb) -> acb:
     whole_index = _read_integer(index)
     if whole_index is None or not 0 < whole_index < _MAX_ROOT_INDEX:
-        raise UndefinedError("a root whose index is no small number")
+        raise UndefinedError("a root whose index is not a small number")
     if whole_index == 2:
         return radicand.sqrt()  # also of a negative number, which is complex
     if radicand == 0:

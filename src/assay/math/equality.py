@@ -548,7 +548,7 @@ def _compare_matrices(gold: tree.Node, answer: tree.Node, options: MathOptions) 
             return different("only one is a matrix")
         return undecided("a matrix against something else")
     elif 1 not in _get_shape(matrix):
-        return different("a matrix of several rows and columns is no tuple")
+        return different("a matrix of several rows and columns is not a tuple")
     gold_cells = tree.children(gold)
     answer_cells = tree.children(answer)
     if len(gold_cells) != len(answer_cells):

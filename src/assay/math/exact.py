@@ -122,7 +122,7 @@ class Form(Atoms):
             case tree.Apply(function, arguments):
                 return self._apply(function, arguments)
             case _:
-                raise UndefinedError(f"{type(node).__name__} is no number")
+                raise UndefinedError(f"{type(node).__name__} is not a number")
 
     def _power(self, base: tree.Node, exponent: Ratio) -> Ratio:
         power = to_rational(exponent)
@@ -171,7 +171,7 @@ class Form(Atoms):
             case "root":
                 index = to_rational(values[1])
                 if index is None or index.q != 1:
-                    raise TooComplexError("a root whose index is no number")
+                    raise TooComplexError("a root whose index is not a number")
                 return self._root_of(arguments[0], values[0], int(index.p))
             case "log":
                 return self._logarithm(arguments, values)

@@ -246,7 +246,7 @@ class Grammar(TokenReader):
                 return left
             if tree.is_value(left) and not tree.find_symbols(left):
                 # `7 \backslash 8` is not a difference of sets.
-                raise UnreadableError("a number is no set, and has no union or difference")
+                raise UnreadableError("a number is not a set, and has no union or difference")
             self.advance()
             left = tree.SetOperation(operator, left, self._read_sum())  # pyright: ignore[reportArgumentType]
 
@@ -625,7 +625,7 @@ class Grammar(TokenReader):
             if self.token.value in ("=", ":"):
                 return tree.Words(word.casefold())
             self.position -= 1  # back to the word, for its position in the text
-            raise UnreadableError(f"the word {word!r} at {self.token.start} is no mathematics")
+            raise UnreadableError(f"the word {word!r} at {self.token.start} is not mathematics")
         # Go back and read only the first letter, because in `xy^2` only y is squared.
         self.position -= 1
         return make_letter(self.take_first_character())

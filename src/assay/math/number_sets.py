@@ -127,7 +127,7 @@ def _read_set(node: tree.Node) -> tree.Node:
         case tree.Number() | tree.Sum() | tree.Product():
             return tree.Listing("set", (node,))
         case _:
-            raise NoSetError(f"{type(node).__name__} is no set of real numbers")
+            raise NoSetError(f"{type(node).__name__} is not a set of real numbers")
 
 
 def _combine(operator: Literal["union", "intersection"], sets: Sequence[tree.Node]) -> tree.Node:
@@ -152,11 +152,11 @@ def _solve_chain(sides: tuple[tree.Node, ...], operators: tuple[str, ...]) -> tr
 def _solve(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
     """Return the set of numbers that satisfy a relation."""
     if not tree.find_symbols(left) and not tree.find_symbols(right):
-        raise NoSetError("a statement about numbers is no set of them")
+        raise NoSetError("a statement about numbers is not a set of them")
     if operator == "in":
         return _read_set(right)
     if operator not in REVERSED:
-        raise NoSetError(f"{operator} is no order")
+        raise NoSetError(f"{operator} is not an order")
     if tree.find_symbols(right) and not tree.find_symbols(left):
         left, right = right, left
         operator = REVERSED[operator]
@@ -301,11 +301,11 @@ def _compare_ends(first: tree.Node, second: tree.Node) -> int:
     if first == second:
         return 0
     if tree.find_symbols(first) or tree.find_symbols(second):
-        raise NoSetError("an end is no number")
+        raise NoSetError("an end is not a number")
     first_value = compute_ball(first, {}, _PRECISION)
     second_value = compute_ball(second, {}, _PRECISION)
     if not is_real(first_value) or not is_real(second_value):
-        raise NoSetError("an end is no real number")
+        raise NoSetError("an end is not a real number")
     if first_value.real < second_value.real:
         return -1
     if first_value.real > second_value.real:

@@ -168,7 +168,7 @@ def parse_answer(answer: str) -> ParsedAnswer:
         return ParsedAnswer(
             answer[:MAX_LENGTH],
             None,
-            f"{len(answer)} characters are no answer",
+            f"{len(answer)} characters are not an answer",
             is_too_large=True,
         )
     text = _mend(remove_markup(unwrap(answer)))

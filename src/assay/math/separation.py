@@ -187,7 +187,7 @@ def _divide_by_pi(angle: tree.Node) -> fmpq:
         case tree.Product(factors):
             return _divide_product_by_pi(factors)
         case _:
-            raise UndefinedError("the angle is no multiple of pi")
+            raise UndefinedError("the angle is not a multiple of pi")
 
 
 def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
@@ -200,7 +200,7 @@ def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
         else:
             multiple *= number
     if len(angles) != 1:
-        raise UndefinedError("the angle is no simple multiple of pi")
+        raise UndefinedError("the angle is not a simple multiple of pi")
     return multiple * _divide_by_pi(angles[0])
 
 

@@ -63,7 +63,7 @@ def tokenize(text: str, *, grouped: bool = True) -> list[MathToken]:
         pattern = _TOKEN if grouped and depth == 0 else _TOKEN_IN_BRACKETS
         match = pattern.match(text, position)
         if match is None:
-            raise UnreadableError(f"{text[position]!r} at {position} is no mathematics")
+            raise UnreadableError(f"{text[position]!r} at {position} is not mathematics")
         kind = match.lastgroup or "space"
         value = match[kind]
         end = match.end()

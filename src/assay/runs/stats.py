@@ -302,7 +302,7 @@ def threshold_of(value: Any) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if not 0 <= found <= 1:
-        raise ValueError(f"{value!r} is no threshold: give a score between 0 and 1, as in 0.8")
+        raise ValueError(f"{value!r} is not a threshold: give a score between 0 and 1, as in 0.8")
     return found
 
 

@@ -127,7 +127,7 @@ class Summary:
         """How many rollouts there are, how many of them have no score, and what else to know first.
 
         >>> Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False).headline
-        '4 rollouts of 2 examples, 1 unscored, not all that were wanted'
+        '4 rollouts of 2 examples, 1 unscored, incomplete'
         """
         parts = format_count(self.rollouts, "rollout")
         if self.examples != self.rollouts:
@@ -139,7 +139,7 @@ class Summary:
         if self.unscored:
             parts += f", {self.unscored:,} unscored"
         if not self.complete:
-            parts += ", not all that were wanted"
+            parts += ", incomplete"
         if "BudgetExceeded" in self.errors:
             # Rollouts that were quick or cheap to score came first.
             parts += "; the budget ran out, so the means are biased"

@@ -126,7 +126,7 @@ def _parts(node: ast.expr) -> Sequence[ast.expr]:
         case ast.BinOp():
             why = "there are no shifts here: multiply by a power of 2"
         case ast.Compare():
-            why = "a comparison is no number: compare two values, with nothing around them"
+            why = "a comparison is not a number: compare two values, with nothing around them"
         case ast.Tuple():
             why = "a comma only stands between the numbers of a function: write 1000, not 1,000"
         case ast.Call(func=ast.Name(id=name)):

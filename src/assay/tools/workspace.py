@@ -78,7 +78,7 @@ class Workspace:
             return ContainedFolder(path, fixed_parts)
         except (OSError, RuntimeError, ValueError):
             advice = "name one that is there, and no link"
-            raise ValueError(f"the workspace {str(path)!r} is no folder: {advice}") from None
+            raise ValueError(f"the workspace {str(path)!r} is not a folder: {advice}") from None
 
     def list_files(self, path: _Path = ".", state: State = NO_FIELDS) -> str:
         """Lists the files below a folder of the workspace, with their sizes."""
@@ -101,7 +101,7 @@ class Workspace:
             held, size = _read(folder, path)
         if b"\0" in held:
             raise ValueError(
-                f"{format_value(path)} is no text: it holds {size:,} bytes of another kind; see show_file"
+                f"{format_value(path)} is not text: it holds {size:,} bytes of another kind; see show_file"
             )
         lines = held.decode("utf-8", "replace").split("\n")
         chosen = lines[first_line - 1 : last_line]
@@ -199,7 +199,9 @@ def _read(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> 
     """The bytes of a regular file, as far as they are read, and how many there are."""
     content = _open(folder, path, follows_links=follows_links).read_and_close(MOST_READ)
     if content is None:
-        raise ValueError(f"{format_value(path)} is no regular file: list a folder with list_files")
+        raise ValueError(
+            f"{format_value(path)} is not a regular file: list a folder with list_files"
+        )
     return content
 
 
