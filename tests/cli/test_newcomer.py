@@ -62,7 +62,7 @@ def test_a_newcomer_gets_from_an_empty_folder_to_a_gate_and_a_notebook(
     # Every reply that names no day, or thanks nobody, is written anew.
     good_reply = "Thank you for writing. It will be with you on Friday."
     write_replies("better.jsonl", [good_reply] * 60)
-    judge = f"-r rubric2.yaml -m {server.model} -q"
+    judge = f"-r rubric2.yaml --judge {server.model} -q"
     assert assay(f"score better.jsonl {judge} -o better", capsys).code == 0
     compared = assay("compare run2 better --fail-if-worse", capsys)
     assert compared.code == 0
