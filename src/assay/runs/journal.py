@@ -18,6 +18,7 @@ from assay.runs.row import Key, Row, RowForm
 from assay.runs.run_store import (
     FILE_NAME,
     LARGEST_INTEGER,
+    RolloutData,
     RunError,
     RunFile,
     RunRefused,
@@ -219,12 +220,12 @@ class Run:
         Raises `RunError` if fewer come than there are: an index of the file may be damaged.
         """
         expected_count = len(self)
-        row_count = 0
-        for row in self.select_rows():
-            row_count += 1
-            yield row
-        if row_count < expected_count:
-            problem = f"only {row_count} of its {expected_count} rollouts can be found"
+        ids: set[int] = set()  # a damaged index may name one row twice, and another one never
+        for saved in self.file.read_rollouts():
+            ids.add(saved.id)
+            yield self._read_row(saved)
+        if len(ids) < expected_count:
+            problem = f"only {len(ids)} of its {expected_count} rollouts can be found"
             raise RunError(explain_damage(self.file.path, problem))
 
     def select_rows(self, where: str = "1", **parameters: Any) -> Iterator[Row]:
@@ -233,8 +234,11 @@ class Run:
         `where` is SQL, and `parameters` are its `:name`s.
         """
         for saved in self.file.read_rollouts(where, parameters):
-            place = f"{self.file.path}, rollout {saved.id}"
-            yield self._form.read(saved.data, place, saved.calls)
+            yield self._read_row(saved)
+
+    def _read_row(self, saved: RolloutData) -> Row:
+        place = f"{self.file.path}, rollout {saved.id}"
+        return self._form.read(saved.data, place, saved.calls)
 
     def row_at(self, rollout_id: int) -> Row:
         """Return the row with this id in the table `rollouts`. Raise `KeyError` if there is none."""
