@@ -184,6 +184,19 @@ def test_the_command_line_suggests_the_map_and_takes_it(
     ]
 
 
+def test_a_table_without_a_completion_is_refused_if_a_criterion_needs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = str(write(tmp_path, "Nr;Spalte\n1;groß\n"))
+    rubric = str(write(tmp_path, "name;check\ngross;contains: groß\n", name="r.csv"))
+    assert main(["score", data, "-r", rubric]) == 2
+    assert (
+        "no column 'completion' (columns: Nr, Spalte), which 'gross' needs: give --map "
+        "completion=COLUMN"
+    ) in capsys.readouterr().err
+    assert main(["score", data, "-r", rubric, "-q", "--map", "completion=Spalte"]) == 0
+
+
 def test_a_data_set_of_questions_is_told_the_map_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
