@@ -31,7 +31,14 @@ from assay.models.retry import Endpoint
 from assay.plan import Traits
 from assay.runs.journal import Journal
 from assay.runs.metadata import RunAbout, files_about
-from assay.runs.pipeline import MOST_AT_ONCE, OnProgress, Progress, Stopping, Watch, refuse_too_few
+from assay.runs.pipeline import (
+    MAX_CONCURRENT,
+    OnProgress,
+    Progress,
+    Stopping,
+    Watch,
+    refuse_too_few,
+)
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.run_store import RunError, RunRefused, find_run_file
 from assay.runs.summary import Summary
@@ -125,7 +132,7 @@ def score_shards(
                 if may_ask:
                     # Each worker needs at least one call at a time.
                     worker_count = min(worker_count, Endpoint.least_concurrency() or worker_count)
-                rollouts_at_once = MOST_AT_ONCE
+                rollouts_at_once = MAX_CONCURRENT
                 if max_concurrent is not None:
                     rollouts_at_once = max(1, max_concurrent // worker_count)
                 job = Job(
@@ -180,8 +187,8 @@ class _Driver(Watch):
                     self._count_result(result)
                 elif result is not None:
                     failures += self._handle_failure(result)
-                self.tell()
-        self.tell(at_once=True)
+                self.report()
+        self.report(at_once=True)
         if failures:
             first = failures[0]
             raise RunError(

@@ -175,8 +175,8 @@ def score_shard(job: Job, task: Task) -> ShardResult:
             sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log
         )
         run_sync(pipeline.run(feed.units(), None))
-        if feed.broken is not None:
-            raise feed.broken
+        if feed.error is not None:
+            raise feed.error
         row_count = numbering.rows - shard.first
         if row_count != shard.rows:
             raise RunRefused(

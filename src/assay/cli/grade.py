@@ -180,7 +180,7 @@ async def _score_texts(
             if on_row is not None:
                 on_row(runs.Row(text.name, fields=text.rollout, report=report, number=index))
             progress.fresh += 1
-            progress.tell()
+            progress.report()
 
         with progress.ticking():
             await run_concurrently(score_text, range(len(texts)))

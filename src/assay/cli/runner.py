@@ -269,7 +269,7 @@ def _make_line_printer(noun: str) -> OnProgress:
         was_waiting = progress.is_waiting
         if starts_waiting or progress.seconds - last_time >= PROGRESS_SECONDS:
             last_time = progress.seconds
-            print(progress.told(noun), file=sys.stderr, flush=True)
+            print(progress.describe(noun), file=sys.stderr, flush=True)
 
     return print_line
 
@@ -293,7 +293,7 @@ def _show_bar(noun: str) -> Generator[OnProgress]:
                 task,
                 completed=progress.done,
                 total=progress.total,
-                description=progress.told(noun),
+                description=progress.describe(noun),
             )
 
         yield update_bar

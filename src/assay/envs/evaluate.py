@@ -152,7 +152,7 @@ def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
         own = example.get("sample")
         known = {"example_id": example["example_id"], "sample": own if times == 1 else None}
         for _ in range(times):
-            key = numbering.key_of(known)
+            key = numbering.read_key(known)
             group = groups.setdefault(key[0], ExampleGroup())
             # A column of that name with something else in it is the data set's own affair.
             numbered = own is None or type(own) is int
@@ -361,7 +361,7 @@ class Evaluator(pipeline.Pipeline):
                 _give_outputs(group)
         _end(groups)
 
-    async def reports(self, unit: Sequence[pipeline.Pending]) -> Sequence[EvaluationReport]:
+    async def make_reports(self, unit: Sequence[pipeline.Pending]) -> Sequence[EvaluationReport]:
         scored = [pending for pending in unit if pending.scorer is not None]
         states = [pending.state for pending in scored if pending.state is not None]
         found: Sequence[EvaluationReport] = ()
@@ -374,7 +374,7 @@ class Evaluator(pipeline.Pipeline):
                 found = [unreadable_report(error, f"example {each.row.example}") for each in scored]
         elif scored:
             # Each rollout by itself, all at once: a call for each group would cost more than the checks do.
-            found = await pipeline.reports_on(self._rubric, states, None)
+            found = await pipeline.score_states(self._rubric, states, None)
         by_row = dict(zip(map(id, scored), found, strict=True))
         reports = [by_row.get(id(pending)) or EvaluationReport() for pending in unit]
         if not by_group:
@@ -496,7 +496,7 @@ async def carry_out(
         )
         asked = {job.key[0] for job in jobs}
         alone = len(asked) == len(jobs)
-        with pipeline.opened_sink(
+        with pipeline.open_sink(
             folder, about, resume=resume, on_row=on_row, watch=watch, alone=alone
         ) as sink:
             if folder is not None and not sink.is_fresh:

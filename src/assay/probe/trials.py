@@ -275,7 +275,7 @@ async def probe(
                     found[attempt] = trial = _trial(attempt, score, shown)
                     watch.fresh += 1
                     watch.errors += trial.fooled is None
-                watch.tell()
+                watch.report()
 
             with watch.ticking():
                 await run_concurrently(

@@ -1,4 +1,4 @@
-"""score_rows scores a stream of rows and saves each as soon as it is finished; what is finished is never lost."""
+"""Score a stream of rows, and save each row as soon as it is finished."""
 
 import asyncio
 import sqlite3
@@ -34,62 +34,67 @@ from assay.runs.summary import Summary, Tally
 from assay.tables import rows_of
 from assay.wording import format_count, format_value
 
-EVERY_SECONDS = 0.2  # how often progress is told at most
-WAITING_SECONDS = 10  # after so long without a finished row, progress says what is waited for
-TICK_SECONDS = 1.0  # progress is told at least this often
+EVERY_SECONDS = 0.2  # progress is reported at most this often
+WAITING_SECONDS = 10  # after so long without a finished row, progress names the open calls
+TICK_SECONDS = 1.0  # progress is reported at least this often
 
-MOST_AT_ONCE = (
-    128  # rows under way at once where a model or a process is waited for, unless said otherwise
-)
+# Rows that are scored concurrently, by default, if scoring waits for a model or a process.
+MAX_CONCURRENT = 128
 
-CHUNK_SECONDS = (
-    0.2  # how long a chunk of rows should take where code answers at once: so much a kill can lose
-)
+# The time that a chunk of rows should take if code alone scores it. A kill loses at most one chunk.
+CHUNK_SECONDS = 0.2
 
 LARGEST_CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is, and what it took so far."""
+    """How far a run is, and what it has spent so far."""
 
-    done: int  # rows that are finished, those of earlier sittings included
-    total: int | None = None  # None when that is not known
-    kept: int = 0  # of the finished rows, those that were there before and not done again
-    errors: int = 0  # rows of this sitting on which something went wrong
+    done: int  # finished rows, including those of earlier sessions
+    total: int | None = None  # None if it is not known
+    kept: int = 0  # finished rows that an earlier session had saved
+    errors: int = 0  # rows of this session with an error
     unscored: int = 0
     hits: int = 0
     calls: int = 0
     tokens: int = 0
-    cost: float = 0.0  # dollars, as far as prices are known
+    cost: float = 0.0  # dollars, without calls whose price is not known
     unpriced: int = 0  # calls whose price is not known
-    seconds: float = 0.0  # since this sitting began
+    seconds: float = 0.0  # since this session began
     idle_seconds: float = 0.0  # since the last row was finished
-    # The calls that are not answered yet: how many by model, and the seconds of the oldest.
+    # The calls without a reply yet: their number by model, and the seconds since the oldest began.
     open_calls: Mapping[str, tuple[int, float]] = field(default_factory=dict[Any, Any])
 
     @property
     def eta(self) -> float | None:
-        """Seconds that are left at this pace; None when that cannot be told."""
-        fresh = self.done - self.kept
-        return (
-            None
-            if self.total is None or not fresh
-            else max(0, self.total - self.done) * self.seconds / fresh
-        )
+        """The seconds that are left at this pace; None if they cannot be estimated."""
+        rows_of_session = self.done - self.kept
+        if self.total is None or not rows_of_session:
+            return None
+        rows_left = max(0, self.total - self.done)
+        return rows_left * self.seconds / rows_of_session
 
-    def told(self, noun: str) -> str:
-        """How far it is, what went wrong, what it took, and how long it will be."""
-        of = "" if self.total is None else f" of {self.total:,}"
-        parts = [f"{self.done:,}{of} {noun}"]
+    def describe(self, noun: str) -> str:
+        """Say how far the run is, what it has spent, and how much time is left.
+
+        >>> Progress(30, total=40, calls=30, tokens=900, seconds=60).describe("rollouts")
+        '30 of 40 rollouts, 30 calls, 900 tokens, about 0:00:20 left'
+        """
+        count = f"{self.done:,}"
+        if self.total is not None:
+            count += f" of {self.total:,}"
+        parts = [f"{count} {noun}"]
         if self.errors:
             parts.append(format_count(self.errors, "error"))
         if self.hits:
             parts.append(f"{self.hits:,} from the cache")
         if self.calls:
-            parts += [format_count(self.calls, "call"), format_count(self.tokens, "token")]
+            parts.append(format_count(self.calls, "call"))
+            parts.append(format_count(self.tokens, "token"))
         if self.cost:
-            parts.append(f"${self.cost:.4f}{' at least' if self.unpriced else ''}")
+            at_least = " at least" if self.unpriced else ""
+            parts.append(f"${self.cost:.4f}{at_least}")
         if self.is_waiting:
             parts.append(self.describe_waiting())
         elif self.eta is not None and self.total != self.done:
@@ -98,7 +103,7 @@ class Progress:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nothing has finished for so long that a reader asks what is being waited for."""
+        """Whether no row has finished for a while although calls are open."""
         return self.idle_seconds >= WAITING_SECONDS and bool(self.open_calls)
 
     def describe_waiting(self) -> str:
@@ -120,9 +125,12 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 OnRow: TypeAlias = Callable[[Row], object]
 Stopping: TypeAlias = Callable[[], bool]
 
+# The fields of a row as JSON, and the names of those that had to be altered for that.
+SerializedFields: TypeAlias = tuple[str, tuple[str, ...]]
+
 
 class Watch:
-    """Counts what is finished, and reports the progress."""
+    """Counts finished rows, and reports the progress to a callback."""
 
     def __init__(
         self,
@@ -132,27 +140,31 @@ class Watch:
         *,
         every: float = EVERY_SECONDS,
     ) -> None:
-        """`every` is how many seconds lie between two reports at least."""
-        self.kept = self.errors = self.unscored = self.fresh = 0
-        self._tell = on_progress or _notebook_progress()
-        self._total, self._every = total, every
+        """`every` is the least number of seconds between two reports."""
         self.ledger = ledger
-        self._began = time.monotonic()
-        self._told = 0.0
+        self.kept = 0  # finished rows that an earlier session had saved
+        self.fresh = 0  # rows that this session has finished
+        self.errors = 0
+        self.unscored = 0
+        self._on_progress = on_progress or _make_notebook_listener()
+        self._total = total
+        self._every = every
+        self._start = time.monotonic()
+        self._last_report = 0.0
         self._last_done = 0
-        self._last_finished = self._began  # when a row was last seen to be finished
+        self._last_finished = self._start  # when the number of finished rows last changed
 
     @contextmanager
     def ticking(self) -> Generator[None]:
-        """Inside the block, tell once a second, so that it is seen what is being waited for."""
-        if self._tell is None:
+        """Report every second inside the block, even while no row finishes."""
+        if self._on_progress is None:
             yield
             return
         loop = asyncio.get_running_loop()
 
         def tick() -> None:
             nonlocal timer
-            self.tell()
+            self.report()
             timer = loop.call_later(TICK_SECONDS, tick)
 
         timer = loop.call_later(TICK_SECONDS, tick)
@@ -162,8 +174,9 @@ class Watch:
             timer.cancel()
 
     def now(self) -> Progress:
-        """How far it is."""
-        ledger, now = self.ledger, time.monotonic()
+        """Return the progress at this moment."""
+        ledger = self.ledger
+        now = time.monotonic()
         done = self.kept + self.fresh
         if done != self._last_done:
             self._last_done = done
@@ -183,27 +196,31 @@ class Watch:
             tokens=ledger.usage.prompt + ledger.usage.completion,
             cost=ledger.cost,
             unpriced=ledger.unpriced,
-            seconds=now - self._began,
+            seconds=now - self._start,
             idle_seconds=now - self._last_finished,
             open_calls=open_calls,
         )
 
-    def tell(self, *, at_once: bool = False) -> None:
-        """Tell, if it is time."""
+    def report(self, *, at_once: bool = False) -> None:
+        """Report the progress, unless the last report was just now; with `at_once` in any case."""
+        if self._on_progress is None:
+            return
         now = time.monotonic()
-        if self._tell is not None and (at_once or now - self._told >= self._every):
-            self._told = now
-            self._tell(self.now())
+        if at_once or now - self._last_report >= self._every:
+            self._last_report = now
+            self._on_progress(self.now())
 
 
-def _notebook_progress() -> OnProgress | None:
-    """A bar, where this runs in a notebook. `on_progress=` takes its place."""
+def _make_notebook_listener() -> OnProgress | None:
+    """Return a function that shows progress as a bar in a notebook; None outside of notebooks."""
     bar = make_notebook_bar()
-    return (
-        None
-        if bar is None
-        else lambda progress: bar(progress.told("rollouts"), progress.done, progress.total)
-    )
+    if bar is None:
+        return None
+
+    def show(progress: Progress) -> None:
+        bar(progress.describe("rollouts"), progress.done, progress.total)
+
+    return show
 
 
 class SeenTexts:
@@ -226,67 +243,88 @@ class SeenTexts:
 
 
 class Numbering:
-    """Gives each row of an input its key, in order: the second `a` is sample 1 of example `a`."""
+    """Gives each row of an input its key, in order: the second row with id `a` is sample 1 of `a`."""
 
     def __init__(self, first: int = 0) -> None:
         """`first` is the number of the first row."""
         self.rows = first  # the number of the next row
-        # Whether rows have an id, and a sample, of their own: all of them, or none.
+        # Whether rows have an id, and whether they have a sample. All rows must agree.
         self._alike: tuple[bool, bool] | None = None
         self._seen = SeenTexts()
-        self._times: dict[str, int] = {}  # how often an example came again
+        self._repeats: dict[str, int] = {}  # how often each example came again
 
-    def key_of(self, row: Mapping[str, Any]) -> Key:
-        """The key of the next row."""
-        own = row.get("example_id")
-        if own is None:
-            own = row.get("id")
+    def read_key(self, row: Mapping[str, Any]) -> Key:
+        """Return the key of the next row."""
+        example = row.get("example_id")
+        if example is None:
+            example = row.get("id")
         sample = row.get("sample")
         if sample is not None:
             sample = read_own_sample(sample)
-        number, self.rows = self.rows, self.rows + 1
-        has = (own is not None, sample is not None)
-        if has != self._alike:
-            self._refuse_some(has, number)
-        if own is None:
+        number = self.rows
+        self.rows += 1
+        self._refuse_mixed(number, has_id=example is not None, has_sample=sample is not None)
+        if example is None:
             return str(number), sample or 0
-        if not isinstance(own, str):
-            own = str(own) if isinstance(own, int | float) else as_text(to_jsonable(own))
-        example: str = own
+        if isinstance(example, str):
+            name = example
+        elif isinstance(example, int | float):
+            name = str(example)
+        else:
+            name = as_text(to_jsonable(example))
         if sample is None:
-            if not self._seen.add(example):
-                self._times[example] = sample = self._times.get(example, 0) + 1
-            return example, sample or 0
-        if not self._seen.add(f"{sample} {example}"):
-            told = f"row {number} is example {example!r}, sample {sample}, and so was one before it"
-            raise RunRefused(f"{told}: give each its own `sample`, or leave that out")
-        return example, sample
+            return name, self._count_sample(name)
+        if not self._seen.add(f"{sample} {name}"):
+            raise RunRefused(
+                f"row {number} is example {name!r}, sample {sample}, and so was one before it: "
+                "give each its own `sample`, or leave that out"
+            )
+        return name, sample
 
-    def _refuse_some(self, has: tuple[bool, bool], number: int) -> None:
-        if self._alike is not None:
-            field, here = ("id", has[0]) if has[0] is not self._alike[0] else ("sample", has[1])
-            own, others = ("its own", "none") if here else ("no", "one")
-            told = f"row {number} has {own} `{field}`, and the rows before it have {others}"
-            raise RunRefused(f"{told}: give every row one, or none")
-        self._alike = has
+    def _count_sample(self, example: str) -> int:
+        """Return how often an example came before."""
+        if self._seen.add(example):
+            return 0
+        sample = self._repeats.get(example, 0) + 1
+        self._repeats[example] = sample
+        return sample
+
+    def _refuse_mixed(self, number: int, *, has_id: bool, has_sample: bool) -> None:
+        """Raise if only some of the rows have an id, or only some have a sample."""
+        if self._alike is None:
+            self._alike = (has_id, has_sample)
+        had_id, had_sample = self._alike
+        if has_id is not had_id:
+            field, has_field = "id", has_id
+        elif has_sample is not had_sample:
+            field, has_field = "sample", has_sample
+        else:
+            return
+        if has_field:
+            difference = f"row {number} has its own `{field}`, and the rows before it have none"
+        else:
+            difference = f"row {number} has no `{field}`, and the rows before it have one"
+        raise RunRefused(f"{difference}: give every row one, or none")
 
 
-def read_own_sample(given: object) -> int | None:
-    """Return the sample that a row names; None if its column of that name holds something else."""
-    if type(given) is int and given >= 0:
-        sample = given
-    elif isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 1000:
-        sample = int(given)
+def read_own_sample(value: object) -> int | None:
+    """Return the sample that a row names; None if its column `sample` holds something else."""
+    if type(value) is int and value >= 0:
+        sample = value
+    elif isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 1000:
+        sample = int(value)
     else:
         return None
     if sample > LARGEST_SAMPLE:
-        instead = f"give at most {LARGEST_SAMPLE}, or name the column otherwise"
-        raise RunRefused(f"a row has the sample {format_value(given)}: {instead}")
+        raise RunRefused(
+            f"a row has the sample {format_value(value)}: give at most {LARGEST_SAMPLE}, or name "
+            "the column otherwise"
+        )
     return sample
 
 
 class Sink:
-    """A journal, or a tally where nothing is saved; and the callback that sees each row."""
+    """Saves finished rows in a journal, if there is one, and hands them to a callback."""
 
     def __init__(
         self,
@@ -297,22 +335,22 @@ class Sink:
         pass_rule: PassRule = DEFAULT_PASS_RULE,
         alone: bool = False,
     ) -> None:
-        """`alone`: each example comes once."""
+        """`alone` says that each example comes only once."""
         self._journal = journal
-        self._tally = Tally(pass_rule=pass_rule, alone=alone)
+        self._tally = Tally(pass_rule=pass_rule, alone=alone)  # only used without a journal
         self._on_row = on_row
         self._watch = watch
-        self.is_fresh = journal is None or journal.is_new  # whether nothing was there before
+        self.is_fresh = journal is None or journal.is_new  # False if an earlier session saved rows
 
     def has(self, key: Key) -> bool:
-        """Whether a row is finished already; it counts as kept."""
+        """Return whether a row was finished in an earlier session, and count it if so."""
         if self._journal is None or not self._journal.is_finished(key):
             return False
         self._watch.kept += 1
         return True
 
     def has_row(self, row: Row) -> bool:
-        """Whether a row is finished already; it counts as kept."""
+        """Return whether a row was finished in an earlier session, and count it if so."""
         return self.has(row.key)
 
     def save_generation(self, row: Row, state: Mapping[str, Any]) -> None:
@@ -324,19 +362,19 @@ class Sink:
         """Return what was generated for a rollout in an earlier session; None if nothing was."""
         return None if self._journal is None else self._journal.read_generation(key)
 
-    def texts(self, rows: Iterable[Row]) -> list[tuple[str, tuple[str, ...]]]:
-        """What will be saved of the fields of rows as they are now; nothing where it is not asked for."""
-        return (
-            [] if self._journal is self._on_row is None else [holdable(row.fields) for row in rows]
-        )
+    def serialize_fields(self, rows: Iterable[Row]) -> list[SerializedFields]:
+        """Return the fields of rows as they are now, as JSON; an empty list if nobody reads them."""
+        if self._journal is None and self._on_row is None:
+            return []
+        return [holdable(row.fields) for row in rows]
 
-    def take(self, rows: Sequence[Row], texts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+    def save(self, rows: Sequence[Row], fields: Sequence[SerializedFields]) -> None:
         """Save finished rows, with their fields as they were before any check saw them."""
-        for place, (_, altered) in enumerate(texts):
+        for index, (_, altered) in enumerate(fields):
             if altered:
-                rows[place].give(altered=(*rows[place].altered, *altered))
+                rows[index].update(altered=(*rows[index].altered, *altered))
         if self._journal is not None:
-            self._journal.write_all(rows, texts)
+            self._journal.write_all(rows, fields)
         watch = self._watch
         watch.fresh += len(rows)
         for row in rows:
@@ -348,17 +386,18 @@ class Sink:
                 watch.unscored += 1
             if self._on_row is not None:
                 self._on_row(row)
-        watch.tell()
+        watch.report()
 
     def finish(self, *, complete: bool) -> Summary:
-        self._watch.tell(at_once=True)
+        """Return the summary of all rows."""
+        self._watch.report(at_once=True)
         if self._journal is not None:
             return self._journal.finish(complete=complete, models=self._watch.ledger.models)
         return replace(self._tally.summary(), complete=complete)
 
 
 @contextmanager
-def opened_sink(
+def open_sink(
     folder: str | PathLike[str] | None,
     about: RunAbout,
     *,
@@ -367,7 +406,10 @@ def opened_sink(
     watch: Watch,
     alone: bool = False,
 ) -> Generator[Sink]:
-    """A sink into a folder; without one nothing is saved."""
+    """Yield a sink that saves into a folder; without a folder it saves nothing.
+
+    `alone` says that each example comes only once.
+    """
     with nullcontext() if folder is None else Journal.open(folder, about, resume=resume) as journal:
         if journal is not None:
             journal.count_spending(watch.ledger)
@@ -383,86 +425,93 @@ _NO_REPORT = EvaluationReport()
 class Pending:
     """A row that is to be scored, and what scores it."""
 
-    row: Row  # all that is known of it; `error` says why there is nothing to score
-    scorer: Any = None  # None where nothing is to be scored
+    row: Row  # without its results; its `error` says why there is nothing to score
+    scorer: Any = None  # None if there is nothing to score
     plan: Traits = _NO_TRAITS
-    is_done: bool = (
-        False  # whether it is saved already, and only there for others to be compared with
-    )
-    state: dict[str, Any] | None = (
-        None  # what is scored, and written to; None for a copy of the row's fields
-    )
-    columns: Sequence[str] = ()  # fields of the state that are saved too, as scoring leaves them
+    # Whether the row is saved already, and is here only for others to be compared with.
+    is_done: bool = False
+    # What checks read and write; None for a copy of the row's fields.
+    state: dict[str, Any] | None = None
+    columns: Sequence[str] = ()  # names in the state that are saved too, as scoring leaves them
 
 
 @dataclass
 class Feed:
-    """What is to be scored, in units: a row, or the rollouts of an example that are compared."""
+    """Gives out rows in units that are scored together: one row, or all rollouts of an example."""
 
     _rows: Iterable[Mapping[str, Any]]
     _rubrics: RowRubrics
-    _has: Callable[[Row], bool]  # whether a row is finished already
-    _number: Numbering = field(default_factory=Numbering)
+    _is_finished: Callable[[Row], bool]
+    _numbering: Numbering = field(default_factory=Numbering)
     _seen: SeenTexts = field(default_factory=SeenTexts)
-    # Why the rows ended too soon. What came before it is scored; then it is for the caller to raise.
-    broken: AssayError | None = None
+    # Why reading stopped early. The rows before it are scored; the caller raises it afterwards.
+    error: AssayError | None = None
 
     def units(self) -> Iterator[list[Pending]]:
-        """Rows in order, without those that are done."""
-        group: list[Pending] = []
+        """Yield the units in order, without those that are finished."""
+        group: list[Pending] = []  # rollouts of one example whose rubric compares them
         try:
             for row in self._rows:
                 if not isinstance(row, dict | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise RunRefused(
-                        f"row {self._number.rows} is {format_value(row)}: give a mapping"
+                        f"row {self._numbering.rows} is {format_value(row)}: give a mapping"
                     )
-                number = self._number.rows
-                key = self._number.key_of(row)
+                number = self._numbering.rows
+                example, sample = self._numbering.read_key(row)
                 fields = split_messages(row if isinstance(row, dict) else dict(row))
-                pending = self.pending(Row(key[0], key[1], fields, number=number))
-                if group and not (pending.plan.compares and key[0] == group[0].row.example):
-                    yield from undone(group)
+                pending = self.prepare(Row(example, sample, fields, number=number))
+                compares = bool(pending.plan.compares)
+                if group and not (compares and example == group[0].row.example):
+                    yield from skip_finished(group)
                     group = []
-                if pending.plan.compares:
+                if compares:
                     if not group:
-                        self._refuse_apart(pending)
+                        self._refuse_scattered(pending)
                     group.append(pending)
                 elif not pending.is_done:
                     yield [pending]
-            yield from undone(group)
+            yield from skip_finished(group)
         except AssayError as error:
-            self.broken = error
+            self.error = error
 
-    def pending(self, row: Row) -> Pending:
-        """A row with the rubric that scores it."""
-        is_done = self._has(row)
+    def prepare(self, row: Row) -> Pending:
+        """Return a row with the rubric that scores it."""
+        is_done = self._is_finished(row)
         fields = row.fields
         try:
             scorer, plan = self._rubrics.of(fields)
         except AssayError as error:
-            why = row.error or unreadable(error, f"example {row.example}")
-            return Pending(replace(row, error=why), is_done=is_done)
+            message = row.error or unreadable(error, f"example {row.example}")
+            return Pending(replace(row, error=message), is_done=is_done)
         if row.error is None and "completion" in fields and fields["completion"] is None:
-            # Nothing was written, which is not an empty text.
-            why = f"NoCompletion: the completion of example {row.example} is null: write it, or leave the row out"
-            row = replace(row, error=why)
+            # Without a completion there is nothing to score. An empty text is a completion.
+            message = (
+                f"NoCompletion: the completion of example {row.example} is null: write it, or "
+                "leave the row out"
+            )
+            row = replace(row, error=message)
         return Pending(row, scorer if row.error is None else None, plan, is_done)
 
-    def _refuse_apart(self, first: Pending) -> None:
-        """Refuse rollouts of an example that do not stand together: they could not be compared."""
-        example, fields, why = first.row.example, first.row.fields, ""
+    def _refuse_scattered(self, first: Pending) -> None:
+        """Raise if the rollouts of an example are not next to each other, and so not comparable."""
+        example = first.row.example
+        fields = first.row.fields
         if fields.get("example_id") is None and fields.get("id") is None:
-            why = f"row {example} does not say which it belongs to: give every row an `example_id`"
-        elif not self._seen.add(example):
-            why = f"those of {example!r} do not stand together: sort the rows by example"
-        if why:
-            raise RunRefused(
-                f"criterion {first.plan.compares[0]!r} compares the rollouts of an example, and {why}"
+            problem = (
+                f"row {example} does not say which it belongs to: give every row an `example_id`"
             )
+        elif not self._seen.add(example):
+            problem = f"those of {example!r} do not stand together: sort the rows by example"
+        else:
+            return
+        raise RunRefused(
+            f"criterion {first.plan.compares[0]!r} compares the rollouts of an example, "
+            f"and {problem}"
+        )
 
 
-def undone(group: list[Pending]) -> Iterator[list[Pending]]:
-    """The group, unless all of it is saved already."""
+def skip_finished(group: list[Pending]) -> Iterator[list[Pending]]:
+    """Yield the group, unless all its rows are finished."""
     if not all(pending.is_done for pending in group):
         yield group
 
@@ -504,20 +553,23 @@ async def score_rows(
     on_row: OnRow | None = None,
     on_progress: OnProgress | None = None,
     stopping: Stopping | None = None,
-    max_concurrent: int = MOST_AT_ONCE,
+    max_concurrent: int = MAX_CONCURRENT,
     total: int | None = None,
     judge_log: bool = False,
 ) -> Summary:
     """Score rows and save each in a run; without a folder only `on_row` sees them.
 
-    `rubric` is a rubric, anything else with a `score`, or None when every row has its own in the
-    column `rubric`. Rows are read one by one and not kept. Where a model is asked, `max_concurrent`
-    of them are under way and each is saved as soon as its report is there; else they go in chunks
-    of a fifth of a second. `rows` may also be the path of a table, or a data frame. With `resume`, rows that are saved without an error are not done again.
+    `rubric` is a rubric, any other object with a method `score`, or None if every row has its own
+    in the column `rubric`. `rows` may also be the path of a table, or a data frame. They are read
+    one by one and not kept. With `resume`, rows that are saved without an error are not scored
+    again.
 
-    `stopping` is asked between pieces of work; when it says True, what is under way is finished and
-    saved, and the summary is not `complete`. `total` is how many rows there are, for the progress.
-    With `judge_log` each row keeps what judges were asked and said, word for word.
+    If a model is asked, up to `max_concurrent` rows are scored concurrently, and each is saved as
+    soon as it has its report. Otherwise rows are scored in chunks of a fifth of a second.
+
+    `stopping` is called between units of work. When it returns True, the rows under way are
+    finished and saved, and the summary is not `complete`. `total` is the number of rows, for the
+    progress. With `judge_log`, each row keeps the exact requests and replies of judges.
 
     >>> import asyncio
     >>> from assay import Rubric
@@ -530,31 +582,31 @@ async def score_rows(
     about = (about or RunAbout.of("score", data=data_about(rows))).completed(rubrics, grader)
     if total is None and isinstance(rows, Sized) and not isinstance(rows, str):
         total = len(rows)
-    stream = cast("Iterable[Mapping[str, Any]]", rows)
+    row_stream = cast("Iterable[Mapping[str, Any]]", rows)
     if isinstance(rows, str | PathLike) or hasattr(rows, "columns"):  # a table or a data frame
-        stream = rows_of(cast("object", rows))
-    with budget() as spent, logging_once():
-        watch = Watch(on_progress, total, spent)
-        with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
-            feed = Feed(stream, rubrics, sink.has_row)
-            scoring = Pipeline(
+        row_stream = rows_of(cast("object", rows))
+    with budget() as ledger, logging_once():
+        watch = Watch(on_progress, total, ledger)
+        with open_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
+            feed = Feed(row_stream, rubrics, sink.has_row)
+            pipeline = Pipeline(
                 sink, grader or rubrics.autograder, max_concurrent, judge_log=judge_log
             )
-            stopped = await scoring.run(feed.units(), stopping)
-            summary = sink.finish(complete=not stopped and feed.broken is None)
-    if feed.broken is not None:
-        raise feed.broken
+            is_stopped = await pipeline.run(feed.units(), stopping)
+            summary = sink.finish(complete=not is_stopped and feed.error is None)
+    if feed.error is not None:
+        raise feed.error
     return summary
 
 
 def refuse_too_few(max_concurrent: int) -> None:
-    """Raise unless something can be under way at all."""
+    """Raise `ValueError` unless at least one row may be scored at a time."""
     if max_concurrent < 1:
         raise ValueError(f"max_concurrent is {max_concurrent}: give 1 or more")
 
 
 class Pipeline:
-    """Units of rows on their way to a sink."""
+    """Scores units of rows, and saves them in a sink."""
 
     def __init__(
         self, sink: Sink, grader: Grader | None, max_concurrent: int, *, judge_log: bool = False
@@ -563,11 +615,11 @@ class Pipeline:
         self._judge_log = judge_log
         self._grader = grader
         self._slots = asyncio.Semaphore(max_concurrent)
-        self._size = 1
+        self._chunk_size = 1
 
     async def run(self, units: Iterator[list[Pending]], stopping: Stopping | None) -> bool:
-        """Score them all. Whether it was stopped."""
-        stopped = False
+        """Score all units. Return whether `stopping` ended that early."""
+        is_stopped = False
         chunk: list[Pending] = []
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -575,95 +627,109 @@ class Pipeline:
                     waits = unit[0].plan.waits or len(unit) > 1
                     if waits:
                         await self._slots.acquire()
-                    # Asked after the wait, or else one more would be begun.
+                    # After waiting for a slot: `stopping` may have changed its answer meanwhile.
                     if not chunk and stopping is not None and stopping():
-                        stopped = True
+                        is_stopped = True
                         break
                     if waits:
-                        tasks.create_task(self._wait_for(unit))
+                        tasks.create_task(self._score_in_slot(unit))
                         continue
                     chunk += unit
-                    if len(chunk) >= self._size:
+                    if len(chunk) >= self._chunk_size:
                         await self._score_chunk(chunk)
                         chunk = []
                 if chunk:
                     await self._score_chunk(chunk)
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        return stopped
+        return is_stopped
 
-    async def _wait_for(self, unit: Sequence[Pending]) -> None:
+    async def _score_in_slot(self, unit: Sequence[Pending]) -> None:
         try:
             await self.score(unit)
         finally:
             self._slots.release()
 
     async def score(self, unit: Sequence[Pending]) -> list[Row]:
-        """Score some rows together and save them, with what that took; from then on they survive a kill."""
-        started = time.perf_counter()
+        """Score a unit and save its rows, with what that cost. Return the rows that were saved."""
+        start = time.perf_counter()
         to_save = [pending for pending in unit if not pending.is_done]
-        # Before a check can touch them; but what is to be saved of a state is there only afterwards.
-        texts = None if unit[0].columns else self._sink.texts(pending.row for pending in to_save)
+        fields: Sequence[SerializedFields] | None = None
+        has_columns = bool(unit[0].columns)
+        if not has_columns:  # columns of the state have their values only after scoring
+            fields = self._sink.serialize_fields(pending.row for pending in to_save)
         with budget() as ledger, logging_judges(wanted=self._judge_log) as calls:
             async with rollout_spending():
-                reports = await self.reports(unit)
-        found = dict(zip(map(id, unit), reports, strict=True))
-        # What a group was asked together is shared out over its rows, and its judge log stands on the first.
-        count = sum(pending.scorer is not None for pending in to_save)
-        shares = iter(Spending.of(ledger).shares(count))
-        seconds = round((time.perf_counter() - started) / max(1, count), 6)
-        log = tuple(call._asdict() for call in calls)
-        rows = [pending.row for pending in to_save]
+                reports = await self.make_reports(unit)
+        seconds = time.perf_counter() - start
+        report_of = {id(pending): report for pending, report in zip(unit, reports, strict=True)}
+        # Calls about the whole group cannot be told apart: their cost is divided among its rows,
+        # and the first row has the log.
+        scored_count = sum(pending.scorer is not None for pending in to_save)
+        shares = iter(Spending.of(ledger).shares(scored_count))
+        seconds_per_row = round(seconds / max(1, scored_count), 6)
+        judge_log = tuple(call._asdict() for call in calls)
         for pending in to_save:
-            row, state = pending.row, pending.state or {}
+            row = pending.row
             changes: dict[str, Any] = {
-                "report": found[id(pending)],
+                "report": report_of[id(pending)],
                 "timing": {**row.timing, "scoring": 0.0},
             }
-            if kept := {name: state[name] for name in pending.columns if state.get(name)}:
-                changes["fields"] = {**row.fields, **kept}
+            state = pending.state or {}
+            columns = {name: state[name] for name in pending.columns if state.get(name)}
+            if columns:
+                changes["fields"] = {**row.fields, **columns}
             if pending.scorer is not None:
-                changes |= {"spent": row.spent + next(shares), "judge_log": (*row.judge_log, *log)}
-                changes["timing"]["scoring"] = seconds
-                log = ()
-            row.give(**changes)
-        self._sink.take(rows, texts or self._sink.texts(rows))
+                changes["spent"] = row.spent + next(shares)
+                changes["judge_log"] = (*row.judge_log, *judge_log)
+                changes["timing"]["scoring"] = seconds_per_row
+                judge_log = ()
+            row.update(**changes)
+        rows = [pending.row for pending in to_save]
+        self._sink.save(rows, fields or self._sink.serialize_fields(rows))
         return rows
 
     async def _score_chunk(self, chunk: Sequence[Pending]) -> None:
-        started = time.perf_counter()
-        texts = self._sink.texts(pending.row for pending in chunk)
-        reports = await self.reports(chunk)
-        for pending, report in zip(chunk, reports, strict=True):
-            pending.row.give(report=report)
-        self._sink.take([pending.row for pending in chunk], texts)
-        taken = time.perf_counter() - started
-        if taken < CHUNK_SECONDS / 2:
-            self._size = min(2 * self._size, LARGEST_CHUNK)
-        elif taken > CHUNK_SECONDS:
-            self._size = max(1, self._size // 2)
+        """Score and save rows that wait for nothing, and adapt the size of the next chunk."""
+        start = time.perf_counter()
+        rows = [pending.row for pending in chunk]
+        fields = self._sink.serialize_fields(rows)
+        reports = await self.make_reports(chunk)
+        for row, report in zip(rows, reports, strict=True):
+            row.update(report=report)
+        self._sink.save(rows, fields)
+        seconds = time.perf_counter() - start
+        if seconds < CHUNK_SECONDS / 2:
+            self._chunk_size = min(2 * self._chunk_size, LARGEST_CHUNK)
+        elif seconds > CHUNK_SECONDS:
+            self._chunk_size = max(1, self._chunk_size // 2)
         await asyncio.sleep(0)
 
-    async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
-        """A report each; those of one rubric are made together."""
+    async def make_reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
+        """Return one report per row. Rows with the same rubric are scored by one call."""
         reports: list[EvaluationReport] = [_NO_REPORT] * len(unit)
-        places = group_by_key(
-            (id(each.scorer), place) for place, each in enumerate(unit) if each.scorer is not None
+        indices_by_scorer = group_by_key(
+            (id(pending.scorer), index)
+            for index, pending in enumerate(unit)
+            if pending.scorer is not None
         )
-        for of_it in places.values():
-            some = [unit[place] for place in of_it]
-            states = [dict(each.row.fields) if each.state is None else each.state for each in some]
-            found = await reports_on(some[0].scorer, states, self._grader)
-            for place, report in zip(of_it, found, strict=True):
-                reports[place] = report
+        for indices in indices_by_scorer.values():
+            states: list[dict[str, Any]] = []
+            for index in indices:
+                state = unit[index].state
+                states.append(dict(unit[index].row.fields) if state is None else state)
+            scorer = unit[indices[0]].scorer
+            scorer_reports = await score_states(scorer, states, self._grader)
+            for index, report in zip(indices, scorer_reports, strict=True):
+                reports[index] = report
         return reports
 
 
-async def reports_on(
-    scorer: Any, rows: list[dict[str, Any]], grader: Grader | None
+async def score_states(
+    scorer: Any, states: list[dict[str, Any]], grader: Grader | None
 ) -> Sequence[EvaluationReport]:
-    """Return one report per row. Checks may write into the rows."""
+    """Return one report per state. Checks may write into the states."""
     if isinstance(scorer, BaseRubric) and type(scorer).score is BaseRubric.score:
-        return await scorer.score_all([Rollout.from_state(row) for row in rows], grader)
+        return await scorer.score_all([Rollout.from_state(state) for state in states], grader)
     options: Mapping[str, Any] = {} if grader is None else {"autograder": grader}
-    return cast("Sequence[EvaluationReport]", await scorer.score(rows, **options))
+    return cast("Sequence[EvaluationReport]", await scorer.score(states, **options))

@@ -40,7 +40,7 @@ async def rescore(
     on_row: pipeline.OnRow | None = None,
     on_progress: pipeline.OnProgress | None = None,
     stopping: pipeline.Stopping | None = None,
-    max_concurrent: int = pipeline.MOST_AT_ONCE,
+    max_concurrent: int = pipeline.MAX_CONCURRENT,
     judge_log: bool = False,
 ) -> Summary:
     """Score a saved run by a rubric, into another folder. Nothing is generated.
@@ -69,7 +69,7 @@ async def rescore(
         grader = _reusing(grader or getattr(rubrics.rubric, "autograder", None))
     with budget() as spent, logging_once():
         watch = pipeline.Watch(on_progress, len(run), spent)
-        with pipeline.opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
+        with pipeline.open_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             rows = _RowsToScore(
                 run=run,
                 feed=pipeline.Feed((), rubrics, sink.has_row),
@@ -118,10 +118,10 @@ class _RowsToScore:
             for row in rows:
                 pending = self._prepare(row)
                 if pending.scorer is None:
-                    yield from pipeline.undone([pending])
+                    yield from pipeline.skip_finished([pending])
                 else:
                     to_score.append(pending)
-            yield from pipeline.undone(to_score)
+            yield from pipeline.skip_finished(to_score)
 
     def _prepare(self, row: Row) -> pipeline.Pending:
         """Return a row without its scores, with what judges have answered about it."""
@@ -141,7 +141,7 @@ class _RowsToScore:
             timing=generation_times,
             judge_log=(),
         )
-        pending = self.feed.pending(unscored_row)
+        pending = self.feed.prepare(unscored_row)
         if self.keeps_answers and pending.scorer is not None:
             criteria = self._saved_criteria(row, pending.scorer)
             pending.state = _Recalled(fields, dict(_answers(row.report.lines, criteria)))

@@ -150,9 +150,9 @@ class Row:
     # Its place in the data, from 0, by which a run gives its rows in order; None when that is not known.
     number: int | None = None
 
-    def give(self, **found: Any) -> None:
-        """Set the report and more of a row that nothing else has seen yet: a copy for each of a million rows is dear."""
-        self.__dict__.update(found, _errors=None)
+    def update(self, **changes: Any) -> None:
+        """Change a row that nothing else has seen yet. A copy of each of a million rows is slow."""
+        self.__dict__.update(changes, _errors=None)
 
     @property
     def key(self) -> Key:
@@ -286,7 +286,7 @@ class RowForm:
         problem = self._find_problem(head)
         if problem is not None:
             error = f"ValueError: the result of this rollout could not be saved: {problem}"
-            row.give(
+            row.update(
                 report=EvaluationReport(),
                 error=error,
                 spent=NOTHING,

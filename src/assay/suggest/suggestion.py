@@ -315,7 +315,7 @@ class _Draft:
                 found[text, criterion.name] = None if value is None else criterion.passes(value)
             watch.fresh += len(scores)
             watch.errors += sum(score.error is not None for score in scores)
-            watch.tell()
+            watch.report()
 
         with watch.ticking():
             await run_concurrently(one, wanted, has_room=lambda: all(map(has_room, models)))

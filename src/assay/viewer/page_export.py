@@ -43,9 +43,9 @@ def write_report(
             attributes = f'data-run="{run.identity}" data-chunk="{start // CHUNK_ROWS}"'
             file.write(_make_data_element(attributes, rows))
             watch.fresh += len(rows)
-            watch.tell()
+            watch.report()
     file.write(after_data)
-    watch.tell(at_once=True)
+    watch.report(at_once=True)
     return watch.fresh
 
 
