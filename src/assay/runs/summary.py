@@ -1,4 +1,4 @@
-"""Summary is what a run comes to, and Tally counts it in one pass over the rows; what has no score is in no mean."""
+"""Summarize the rows of a run in one pass. Rollouts without a score are counted, and are in no mean."""
 
 import math
 import re
@@ -29,21 +29,21 @@ from assay.wording import describe_verdict, format_count
 
 @dataclass(frozen=True)
 class CriterionSummary:
-    """How the answers to one criterion came out."""
+    """The answers to one criterion, counted."""
 
-    weight: float | None  # None when rows weigh it differently
-    value: MeanEstimate  # the mean of its values, over the rollouts where it has one
+    weight: float | None  # None if it differs between rows
+    value: MeanEstimate  # over the rollouts where it has a value
     met: int = 0
     unmet: int = 0
     not_applicable: int = 0
     errors: int = 0
-    unneeded: int = 0  # not asked, since the result was decided without it
-    # How often a model gave each verdict, from worst to best; empty where code answers.
+    unneeded: int = 0  # not asked, because the result was decided without it
+    # How often a model gave each verdict, from worst to best; empty if code answers.
     verdicts: Mapping[str, int] = field(default_factory=dict[Any, Any])
 
     @property
     def is_scale(self) -> bool:
-        """Whether verdicts of its own tell more than that it is met or not."""
+        """Whether it has other verdicts than met and unmet."""
         return not self.verdicts.keys() <= set(BINARY_CHOICES)
 
 
@@ -62,7 +62,7 @@ class ErrorSummary:
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """One task of several."""
+    """The rollouts of one task."""
 
     rollouts: int
     scored: int
@@ -73,7 +73,7 @@ class TaskSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run comes to.
+    """The result of a run: counts, means with intervals, errors and spending.
 
     >>> Summary.from_dict(Summary(rollouts=3, scored=2, unscored=1).to_dict()).unscored
     1
@@ -81,72 +81,68 @@ class Summary:
 
     rollouts: int = 0
     examples: int = 0
-    scored: int = 0  # rollouts whose counted criteria all have an answer. Only these are in means
+    scored: int = 0  # rollouts whose counted criteria all have an answer; only these are in means
     unscored: int = 0
-    failed: int = (
-        0  # of the unscored, those where there was nothing to score, as when generation failed
-    )
+    failed: int = 0  # unscored rollouts with nothing to score, for example if generation failed
     errors: Mapping[str, int] = field(default_factory=dict[Any, Any])  # errors by kind
-    # Errors by criterion and kind; under `rollout` why there was nothing to score.
+    # Errors by criterion, then by kind. Those under `rollout` left nothing to score.
     errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=dict[Any, Any])
     # The same errors by message, the most frequent first.
     error_messages: tuple[ErrorSummary, ...] = ()
     reward: MeanEstimate = NO_ESTIMATE
     score: MeanEstimate = NO_ESTIMATE
     criteria: Mapping[str, CriterionSummary] = field(default_factory=dict[Any, Any])
-    # The score over the criteria of each tag alone.
+    # For each tag, the score of only the criteria that have it.
     tags: Mapping[str, MeanEstimate] = field(default_factory=dict[Any, Any])
     tasks: Mapping[str, TaskSummary] = field(default_factory=dict[Any, Any])
-    # pass@k and pass^k by k. A rollout passes if its score, or its reward, reaches `threshold`.
+    # pass@k and pass^k by k. A rollout passes if its `pass_measure` reaches the `threshold`.
     passes: Mapping[int, PassRates] = field(default_factory=dict[Any, Any])
     threshold: float = 1.0
     pass_measure: Measure = "score"
-    # Calls, tokens and dollars of all sessions; those of calls that a kill broke off are only here.
+    # Calls, tokens and dollars of all sessions. Only this has the calls that a kill interrupted.
     spent: Spending = NOTHING
-    spent_on_model: Spending = NOTHING  # what the rollouts took of the model under test
-    spent_on_judge: Spending = NOTHING  # what they took of judges
-    # Seconds by part, added up over the rollouts that were timed.
+    spent_on_model: Spending = NOTHING  # by the model under test
+    spent_on_judge: Spending = NOTHING  # by judges
+    # Seconds of generation and of scoring, added up over the rollouts that were timed.
     timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
-    own_rubrics: int = 0  # rows that bring their own rubric, by which they are scored
-    altered: int = 0  # rows with a field that JSON could not hold as it was
-    complete: bool = (
-        True  # whether the run went through; False when it was stopped and can be resumed
-    )
+    own_rubrics: int = 0  # rows that are scored by a rubric of their own
+    altered: int = 0  # rows with a field that had to be altered for JSON
+    complete: bool = True  # False if the run was stopped, and can be resumed
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return the summary as plain data, ready for JSON."""
         return form_of(Summary).dump_python(self, mode="json")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Summary":
-        """The summary that `to_dict` was made from."""
+        """Return the summary from the data that `to_dict` returned."""
         return form_of(Summary).validate_python(data)
 
     @property
     def headline(self) -> str:
-        """How many rollouts there are, how many of them have no score, and what else to know first.
+        """The number of rollouts, how many have no score, and any warning about the whole run.
 
         >>> Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False).headline
         '4 rollouts of 2 examples, 1 unscored, incomplete'
         """
-        parts = format_count(self.rollouts, "rollout")
+        headline = format_count(self.rollouts, "rollout")
         if self.examples != self.rollouts:
-            parts += f" of {format_count(self.examples, 'example')}"
+            headline += f" of {format_count(self.examples, 'example')}"
         if self.own_rubrics == self.rollouts > 0:
-            parts += ", by the rubrics of their rows"
+            headline += ", by the rubrics of their rows"
         elif self.own_rubrics:
-            parts += f", {self.own_rubrics:,} of them by the rubrics of their rows"
+            headline += f", {self.own_rubrics:,} of them by the rubrics of their rows"
         if self.unscored:
-            parts += f", {self.unscored:,} unscored"
+            headline += f", {self.unscored:,} unscored"
         if not self.complete:
-            parts += ", incomplete"
+            headline += ", incomplete"
         if "BudgetExceeded" in self.errors:
-            # Rollouts that were quick or cheap to score came first.
-            parts += "; the budget ran out, so the means are biased"
-        return parts
+            # Rollouts that are quick or cheap to score were finished first.
+            headline += "; the budget ran out, so the means are biased"
+        return headline
 
     def page(self, title: str = "") -> Page:
-        """The headline and the tables, to show or to print."""
+        """Return the headline and the tables, to show or to print."""
         return Page(
             f"{title}: {self.headline}" if title else self.headline,
             list(self.sections()),
@@ -160,27 +156,33 @@ class Summary:
         return self.page().text("html")
 
     def sections(self) -> Iterator[Section]:
-        """What there is to tell, most pressing first."""
+        """Yield the tables, the most pressing first."""
         if self.error_messages:
             yield _make_error_section(self.error_messages)
-        means = {"score": self.score, "reward": self.reward}
-        means |= {f"tag {name}": found for name, found in self.tags.items()}
-        if len(self.tasks) > 1:
-            means |= {f"task {name}": found.score for name, found in self.tasks.items()}
-        rows: list[tuple[object, ...]] = []
-        for name, found in means.items():
-            no_interval = found.low is None or found.high is None
-            bounds = "" if no_interval else f"{format_cell(found.low)} to {format_cell(found.high)}"
-            rows.append((name, found.mean, bounds, found.count))
-        yield Section(("", "mean", "95 %", "rollouts"), rows)
+        yield _make_mean_section(self)
         if self.criteria:
             yield _make_criteria_section(self)
         if max(self.passes, default=1) > 1 or self.threshold != DEFAULT_PASS_RULE.threshold:
             yield _make_pass_section(self)
 
 
+def _make_mean_section(summary: Summary) -> Section:
+    """Return a table of the mean score and reward, and of the score by tag and by task."""
+    means = {"score": summary.score, "reward": summary.reward}
+    means |= {f"tag {name}": estimate for name, estimate in summary.tags.items()}
+    if len(summary.tasks) > 1:
+        means |= {f"task {name}": task.score for name, task in summary.tasks.items()}
+    rows: list[tuple[object, ...]] = []
+    for name, estimate in means.items():
+        interval = ""
+        if estimate.low is not None and estimate.high is not None:
+            interval = f"{format_cell(estimate.low)} to {format_cell(estimate.high)}"
+        rows.append((name, estimate.mean, interval, estimate.count))
+    return Section(("", "mean", "95 %", "rollouts"), rows)
+
+
 def _make_error_section(errors: Sequence[ErrorSummary]) -> Section:
-    """Return a table with each kind of error once, with its first row and how to see the others."""
+    """Return a table with each error message once, and the first row that has it."""
     rows: list[tuple[object, ...]] = []
     for error in errors:
         first = f"{error.example} #{error.sample}" if error.sample else error.example
@@ -196,7 +198,7 @@ MOST_NAMES = 3  # criteria that are named in a line about an error
 
 
 def _make_pass_section(summary: Summary) -> Section:
-    """Return pass@k and pass^k over all examples, and for each task if there are several."""
+    """Return a table of pass@k and pass^k, over all examples and for each of several tasks."""
     passes_by_task = {"": summary.passes}
     if len(summary.tasks) > 1:
         passes_by_task |= {name: task.passes for name, task in summary.tasks.items()}
@@ -210,7 +212,7 @@ def _make_pass_section(summary: Summary) -> Section:
 
 
 def _make_criteria_section(summary: Summary) -> Section:
-    """Return a table of the criteria; columns that are empty throughout are left out."""
+    """Return a table of the criteria, without columns that are empty in every row."""
     columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
     rows: list[tuple[Any, ...]] = []
     for name, criterion in summary.criteria.items():
@@ -218,7 +220,7 @@ def _make_criteria_section(summary: Summary) -> Section:
         unmet: object = criterion.unmet
         verdicts = ""
         if criterion.is_scale:
-            # What counts as met is somewhere in the middle of a scale.
+            # A scale has no two sides: what counts as met is somewhere in the middle of it.
             met = unmet = None
             counts = [f"{verdict} {count:,}" for verdict, count in criterion.verdicts.items()]
             verdicts = ", ".join(counts)
@@ -237,27 +239,36 @@ def _make_criteria_section(summary: Summary) -> Section:
                 verdicts,
             )
         )
-    kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
-    return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    always_shown = ("criterion", "weight", "mean", "met", "unmet")
+    shown = [
+        index
+        for index, column in enumerate(columns)
+        if column in always_shown or any(row[index] for row in rows)
+    ]
+    return Section(
+        [columns[index] for index in shown],
+        [[row[index] for index in shown] for row in rows],
+    )
 
 
 @dataclass(slots=True)
 class CriterionTally:
-    """The answers to one criterion, counted."""
+    """Counts the answers to one criterion."""
 
-    weight: float | None  # None when rows weigh it differently
+    weight: float | None  # None if it differs between rows
     values: Mean = field(default_factory=Mean)
-    counts: Counter[str] = field(
-        default_factory=Counter[str]
-    )  # by the fields of a `CriterionSummary`
-    # How often a model gave each verdict, and what it is worth.
+    # The counts of a `CriterionSummary`, by the names of its fields.
+    counts: Counter[str] = field(default_factory=Counter[str])
+    # How often a model gave each verdict, and the value of the verdict.
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
 
-    def add_value(self, value: float, met: bool, place: int | None) -> None:
-        self.values.add(value, place)
-        self.counts["met" if met else "unmet"] += 1
+    def add_value(self, value: float, *, is_met: bool, example: int | None) -> None:
+        """Count a value of an example; its number is None if the example comes only once."""
+        self.values.add(value, example)
+        self.counts["met" if is_met else "unmet"] += 1
 
-    def add_score(self, criterion: Criterion, score: Score, place: int | None) -> None:
+    def add_score(self, criterion: Criterion, score: Score, example: int | None) -> None:
+        """Count the answer to a criterion of the run's rubric."""
         if score.error is not None:
             self.counts["errors"] += 1
         elif score.value is None and not score.asked:
@@ -265,12 +276,14 @@ class CriterionTally:
         elif score.value is None:
             self.counts["not_applicable"] += 1
         else:
-            worth = criterion.values.get(score.verdict or "", score.value)
+            verdict_value = criterion.values.get(score.verdict or "", score.value)
             if criterion.judged and score.verdict is not None:
-                self.count_verdict(score.verdict, 1, worth)
-            self.add_value(score.value, worth >= criterion.pass_at, place)
+                self.count_verdict(score.verdict, times=1, value=verdict_value)
+            is_met = verdict_value >= criterion.pass_at
+            self.add_value(score.value, is_met=is_met, example=example)
 
-    def add_line(self, line: CriterionReport, place: int | None) -> None:
+    def add_line(self, line: CriterionReport, example: int | None) -> None:
+        """Count a line of a report whose criteria are not known."""
         if line.error is not None:
             self.counts["errors"] += 1
         elif not line.answered:
@@ -279,49 +292,57 @@ class CriterionTally:
             self.counts["not_applicable"] += 1
         else:
             if line.requirement is not None and line.verdict is not None:
-                self.count_verdict(line.verdict, 1, line.value)
-            # `passed` is good news, which for a fault is that it is not there.
-            self.add_value(line.value, bool(line.passed) is (line.weight >= 0), place)
+                self.count_verdict(line.verdict, times=1, value=line.value)
+            # A criterion with a negative weight describes a fault: it passes if it is not met.
+            is_met = bool(line.passed) is (line.weight >= 0)
+            self.add_value(line.value, is_met=is_met, example=example)
 
-    def count_verdict(self, verdict: str, times: int, worth: float) -> None:
-        before, _ = self.verdicts.get(verdict, (0, worth))
-        self.verdicts[verdict] = (before + times, worth)
+    def count_verdict(self, verdict: str, *, times: int, value: float) -> None:
+        """Count a verdict of a model."""
+        earlier_times, _ = self.verdicts.get(verdict, (0, value))
+        self.verdicts[verdict] = (earlier_times + times, value)
 
     def merge(self, other: "CriterionTally") -> None:
-        """Take in the answers of another, whose examples are all others than ours."""
+        """Add the answers of another tally, which has no example in common with this one."""
         self.values.merge(other.values)
         self.counts.update(other.counts)
-        for verdict, (count, worth) in other.verdicts.items():
-            self.count_verdict(verdict, count, worth)
+        for verdict, (times, value) in other.verdicts.items():
+            self.count_verdict(verdict, times=times, value=value)
 
     def summary(self) -> CriterionSummary:
-        from_worst = sorted(self.verdicts.items(), key=lambda found: (found[1][1], found[0]))
-        verdicts = {verdict: count for verdict, (count, _) in from_worst}
+        """Return the counts so far."""
+
+        def get_rank(verdict: str) -> tuple[float, str]:
+            _, value = self.verdicts[verdict]
+            return value, verdict
+
+        from_worst = sorted(self.verdicts, key=get_rank)
+        verdicts = {verdict: self.verdicts[verdict][0] for verdict in from_worst}
         return CriterionSummary(
             self.weight, self.values.estimate(), **self.counts, verdicts=verdicts
         )
 
 
-MOST_ERROR_MESSAGES = 50  # different messages that are kept; further ones count by their kind
+MOST_ERROR_MESSAGES = 50  # more messages than these are only counted, by their kind
 
-# What differs between the messages of one error: numbers, and words in quotes.
+# The parts that differ between messages of the same error: numbers, and words in quotes.
 _VARYING = re.compile(r"\d+|'[^']*'|\"[^\"]*\"")
 
 
 @dataclass(slots=True)
 class _ErrorTally:
-    """The errors with one message."""
+    """Counts the errors with one message."""
 
     message: str
     example: str
     sample: int
-    number: float  # of the first row; infinity if it is not known
+    number: float  # the number of the first row; infinity if it is not known
     count: int = 0
     rollouts: int = 0
     criteria: dict[str, None] = field(default_factory=dict[str, None])
 
     def add(self, other: "_ErrorTally") -> None:
-        """Add the errors of one row, or of other rows."""
+        """Add the errors of other rows."""
         if other.number < self.number:
             self.message, self.number = other.message, other.number
             self.example, self.sample = other.example, other.sample
@@ -341,7 +362,7 @@ class _ErrorTally:
 
 
 def _group_errors(row: Row) -> dict[str, _ErrorTally]:
-    """Return the errors of a row, by their message without what varies between rows."""
+    """Return the errors of a row, by their message without the parts that differ between rows."""
     groups: dict[str, _ErrorTally] = {}
     for name, message in row.errors.items():
         key = _VARYING.sub("#", message[:LONGEST_TITLE])
@@ -358,14 +379,20 @@ def _group_errors(row: Row) -> dict[str, _ErrorTally]:
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 
 
+def _read_kind(message: str) -> str:
+    """Return the kind of an error, which its message begins with: `Overloaded: try later`."""
+    match = _KIND.match(message)
+    return "Error" if match is None else match[0]
+
+
 def summarize(
     rows: Iterable[Row], *, threshold: float = 1.0, pass_measure: Measure = "score"
 ) -> Summary:
-    """Return what rows come to, in one pass.
+    """Summarize rows in one pass.
 
     For pass@k, a rollout passes if its score, or its reward, reaches the threshold.
 
-    Keeps a few numbers an example, and no row.
+    Only a few numbers per example are kept in memory.
 
     >>> summarize([Row("0"), Row("1", error="Overloaded: try later")]).errors
     {'Overloaded': 1}
@@ -375,7 +402,7 @@ def summarize(
 
 @dataclass(slots=True)
 class _TaskTally:
-    """The rollouts of one task, or of all."""
+    """Counts the rollouts of one task, or of all tasks."""
 
     rollouts: int = 0
     scored: int = 0
@@ -383,14 +410,15 @@ class _TaskTally:
     score: Mean = field(default_factory=Mean)
     passes: Passes = field(default_factory=Passes)
 
-    def add(self, report: EvaluationReport, is_passed: bool | None, place: int | None) -> None:
+    def add(self, report: EvaluationReport, is_passed: bool | None, example: int | None) -> None:
+        """Add a scored rollout of an example; its number is None if the example comes only once."""
         self.scored += 1
         if is_passed is not None:
-            self.passes.add(is_passed, place)
+            self.passes.add(is_passed, example)
         if report.raw_score is not None:
-            self.reward.add(report.raw_score, place)
+            self.reward.add(report.raw_score, example)
         if report.score is not None:
-            self.score.add(report.score, place)
+            self.score.add(report.score, example)
 
     def merge(self, other: "_TaskTally") -> None:
         self.rollouts += other.rollouts
@@ -401,40 +429,46 @@ class _TaskTally:
 
 
 class Tally:
-    """Counts and sums over rows."""
+    """Counts rows, and adds up their scores, errors and spending."""
 
     def __init__(self, *, pass_rule: PassRule = DEFAULT_PASS_RULE, alone: bool = False) -> None:
-        """`alone`: each example comes once, so nothing is kept of it. If one does not, it `repeats`, and has to be
-        counted anew."""
+        """`alone` says that each example comes only once, so that examples need no memory.
+
+        If an example does come again, `repeats` is True, and the rows must be counted again with a
+        tally that is not `alone`.
+        """
+        self.repeats = False
+        self._pass_rule = pass_rule
         self._all = _TaskTally()
-        self._failed = self._altered = 0
+        self._tasks: dict[str, _TaskTally] = {}
+        self._failed = 0
+        self._altered = 0
         self._own_rubrics = 0
         self._errors: Counter[str] = Counter()
-        self._by_criterion: dict[str, Counter[str]] = {}
-        self._by_message: dict[str, _ErrorTally] = {}
+        self._errors_by_criterion: dict[str, Counter[str]] = {}
+        self._errors_by_message: dict[str, _ErrorTally] = {}
         self._spent = NOTHING
         self._spent_on_model = NOTHING
         self._timing: Counter[str] = Counter()
-        self._pass_rule = pass_rule
-        self._places: dict[str, int] | None = None if alone else {}
-        self._elsewhere = 0  # examples that came with a merge
-        self.repeats = False  # whether an example that should have come once came again
-        self._tasks: dict[str, _TaskTally] = {}
+        # Each example has a number; None if each comes only once.
+        self._example_numbers: dict[str, int] | None = None if alone else {}
+        self._merged_examples = 0
         self._criteria: dict[str, CriterionTally] = {}
-        # The criteria of the last row, and what is counted of each: rows of one run share them.
-        self._columns: Sequence[Criterion] = ()
-        self._column_tallies: list[CriterionTally] = []
+        # The criteria of the last row, and the tally of each: most rows have the same criteria.
+        self._last_criteria: Sequence[Criterion] = ()
+        self._last_tallies: list[CriterionTally] = []
         self._have_tags = False
         self._tags: dict[str, Mean] = {}
-        self._unit = True  # whether every score so far lies between 0 and 1
+        self._is_unit_scale = True  # whether every score so far lies between 0 and 1
 
     def add_all(self, rows: Iterable[Row]) -> Self:
+        """Add rows, and return the tally."""
         for row in rows:
             self.add(row)
         return self
 
     def add(self, row: Row) -> None:
-        """Count one row."""
+        """Add one row."""
         if row.altered:
             self._altered += 1
         if own_rubric(row.fields) is not None:
@@ -444,80 +478,99 @@ class Tally:
             self._spent_on_model += row.spent_on_model
         for part, seconds in row.timing.items():
             self._timing[part] += seconds  # pyright: ignore[reportArgumentType] - a `Counter` counts in any numbers
-        for name, message in row.errors.items():
-            found = _KIND.match(message)
-            kind = found[0] if found else "Error"
-            self._errors[kind] += 1
-            self._by_criterion.setdefault(name, Counter())[kind] += 1
         if row.errors:
-            self._add_messages(_group_errors(row))
-        name = row.task
-        task = self._tasks.get(name)
-        if task is None:
-            # Most runs have one task, whose numbers are those of all rows; from the second on they are counted apart.
-            if len(self._tasks) == 1:
-                self._all = deepcopy(self._all)
-            task = self._tasks[name] = _TaskTally() if self._tasks else self._all
-        tallies = (task,) if task is self._all else (self._all, task)
+            self._add_errors(row)
+        tallies = self._find_task_tallies(row.task)
         for tally in tallies:
             tally.rollouts += 1
-        place = None
-        if self._places is not None:
-            place = self._places.setdefault(row.example, len(self._places))
-        elif row.sample:
-            self.repeats = True
+        example = self._number_example(row)
         if row.error is not None:
             self._failed += 1
             return
         report = row.report
-        self._add_lines(row, place)
+        self._add_lines(row, example)
         if not report.scored:
             return
         is_passed = self._pass_rule.is_passed(report)
         for tally in tallies:
-            tally.add(report, is_passed, place)
+            tally.add(report, is_passed, example)
         if self._have_tags or report.answers is None:
             for tag, score in report.tag_scores.items():
                 if score is not None:
-                    self._tags.setdefault(tag, Mean()).add(score, place)
+                    self._tags.setdefault(tag, Mean()).add(score, example)
         if report.score is not None and report.scale != "unit":
-            self._unit = False
+            self._is_unit_scale = False
+
+    def _find_task_tallies(self, name: str) -> Sequence[_TaskTally]:
+        """Return the tallies that count a row of this task."""
+        task = self._tasks.get(name)
+        if task is None:
+            if self._tasks:
+                self._separate_first_task()
+                task = _TaskTally()
+            else:
+                # Most runs have one task, so its tally also counts all rows.
+                task = self._all
+            self._tasks[name] = task
+        return (task,) if task is self._all else (self._all, task)
+
+    def _separate_first_task(self) -> None:
+        """Give all rows a tally of their own, if they share that of the only task so far."""
+        if len(self._tasks) == 1:
+            self._all = deepcopy(self._all)
+
+    def _number_example(self, row: Row) -> int | None:
+        """Return the number of the row's example; None if each example comes only once."""
+        if self._example_numbers is None:
+            if row.sample:
+                self.repeats = True
+            return None
+        return self._example_numbers.setdefault(row.example, len(self._example_numbers))
+
+    def _add_errors(self, row: Row) -> None:
+        for criterion, message in row.errors.items():
+            kind = _read_kind(message)
+            self._errors[kind] += 1
+            self._errors_by_criterion.setdefault(criterion, Counter())[kind] += 1
+        self._add_messages(_group_errors(row))
 
     def _add_messages(self, groups: Mapping[str, _ErrorTally]) -> None:
         for key, group in groups.items():
-            if key not in self._by_message and len(self._by_message) >= MOST_ERROR_MESSAGES:
-                found = _KIND.match(group.message)
-                key = found[0] if found else "Error"
-            if key in self._by_message:
-                self._by_message[key].add(group)
+            is_full = len(self._errors_by_message) >= MOST_ERROR_MESSAGES
+            if is_full and key not in self._errors_by_message:
+                key = _read_kind(group.message)
+            if key in self._errors_by_message:
+                self._errors_by_message[key].add(group)
             else:
-                self._by_message[key] = group
+                self._errors_by_message[key] = group
 
-    def _add_lines(self, row: Row, place: int | None) -> None:
+    def _add_lines(self, row: Row, example: int | None) -> None:
+        """Add the answers of a row to the tallies of their criteria."""
         report = row.report
         if report.answers is None:
             names = names_of(report.lines, is_own=own_rubric(row.fields) is not None)
             for name, line in zip(names, report.lines, strict=True):
-                self._of(name, line.weight).add_line(line, place)
+                self._find_criterion_tally(name, line.weight).add_line(line, example)
             return
         criteria = report.criteria
-        if criteria != self._columns:
+        if criteria != self._last_criteria:
             names = names_of(criteria, is_own=own_rubric(row.fields) is not None)
-            self._column_tallies = [
-                self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)
+            self._last_tallies = [
+                self._find_criterion_tally(name, criterion.weight)
+                for name, criterion in zip(names, criteria, strict=True)
             ]
-            self._columns = criteria
+            self._last_criteria = criteria
             self._have_tags = any(criterion.tags for criterion in criteria)
         for criterion, tally, answer in zip(
-            criteria, self._column_tallies, report.answers, strict=True
+            criteria, self._last_tallies, report.answers, strict=True
         ):
             if isinstance(answer, Score):
-                tally.add_score(criterion, answer, place)
+                tally.add_score(criterion, answer, example)
             else:
                 value = float(answer)
-                tally.add_value(value, value >= criterion.pass_at, place)
+                tally.add_value(value, is_met=value >= criterion.pass_at, example=example)
 
-    def _of(self, name: str, weight: float | None) -> CriterionTally:
+    def _find_criterion_tally(self, name: str, weight: float | None) -> CriterionTally:
         tally = self._criteria.get(name)
         if tally is None:
             tally = self._criteria[name] = CriterionTally(weight)
@@ -526,14 +579,13 @@ class Tally:
         return tally
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the criteria it is counting for, whose functions may not travel.
-        return {**self.__dict__, "_columns": (), "_column_tallies": []}
+        # The criteria may have functions that cannot be pickled.
+        return {**self.__dict__, "_last_criteria": (), "_last_tallies": []}
 
     def merge(self, other: "Tally") -> None:
-        """Take in what another has counted, whose examples are all others than ours."""
-        self._elsewhere += other._examples
-        if len(self._tasks) == 1:
-            self._all = deepcopy(self._all)
+        """Add the counts of another tally, which has no example in common with this one."""
+        self._merged_examples += other._examples
+        self._separate_first_task()
         self._all.merge(other._all)
         self._failed += other._failed
         self._altered += other._altered
@@ -542,55 +594,47 @@ class Tally:
         self._spent_on_model += other._spent_on_model
         self._errors.update(other._errors)
         self._timing.update(other._timing)
-        self._add_messages(other._by_message)
-        for name, kinds in other._by_criterion.items():
-            self._by_criterion.setdefault(name, Counter()).update(kinds)
-        for name, task in other._tasks.items():
-            self._tasks.setdefault(name, _TaskTally()).merge(task)
-        for name, criterion in other._criteria.items():
-            self._of(name, criterion.weight).merge(criterion)
-        for name, mean in other._tags.items():
-            self._tags.setdefault(name, Mean()).merge(mean)
-        self._unit = self._unit and other._unit
+        self._add_messages(other._errors_by_message)
+        for criterion_name, kinds in other._errors_by_criterion.items():
+            self._errors_by_criterion.setdefault(criterion_name, Counter()).update(kinds)
+        for task_name, task in other._tasks.items():
+            self._tasks.setdefault(task_name, _TaskTally()).merge(task)
+        for criterion_name, criterion in other._criteria.items():
+            self._find_criterion_tally(criterion_name, criterion.weight).merge(criterion)
+        for tag, mean in other._tags.items():
+            self._tags.setdefault(tag, Mean()).merge(mean)
+        self._is_unit_scale = self._is_unit_scale and other._is_unit_scale
         self.repeats = self.repeats or other.repeats
 
     @property
     def _examples(self) -> int:
-        return self._all.rollouts if self._places is None else len(self._places) + self._elsewhere
+        """The number of examples so far."""
+        if self._example_numbers is None:
+            return self._all.rollouts
+        return len(self._example_numbers) + self._merged_examples
 
     def summary(self) -> Summary:
-        """What the rows so far come to."""
-        # Nothing outside of 0 to 1 is possible, so nothing outside is said to be.
-        bounds = (0.0, 1.0) if self._unit else (-math.inf, math.inf)
-        every = self._all
-        tasks = {
-            name: TaskSummary(
-                task.rollouts,
-                task.scored,
-                task.reward.estimate(),
-                task.score.estimate().within(*bounds),
-                task.passes.rates(),
-            )
-            for name, task in self._tasks.items()
-        }
+        """Return the summary of the rows so far."""
+        messages = sorted(
+            self._errors_by_message.values(), key=lambda error: error.count, reverse=True
+        )
         return Summary(
-            rollouts=every.rollouts,
+            rollouts=self._all.rollouts,
             examples=self._examples,
-            scored=every.scored,
-            unscored=every.rollouts - every.scored,
+            scored=self._all.scored,
+            unscored=self._all.rollouts - self._all.scored,
             failed=self._failed,
             errors=dict(self._errors.most_common()),
-            errors_by_criterion={n: dict(c.most_common()) for n, c in self._by_criterion.items()},
-            error_messages=tuple(
-                error.summary()
-                for error in sorted(self._by_message.values(), key=lambda error: -error.count)
-            ),
-            reward=every.reward.estimate(),
-            score=every.score.estimate().within(*bounds),
+            errors_by_criterion={
+                name: dict(kinds.most_common()) for name, kinds in self._errors_by_criterion.items()
+            },
+            error_messages=tuple(error.summary() for error in messages),
+            reward=self._all.reward.estimate(),
+            score=self._estimate_score(self._all.score),
             criteria={name: tally.summary() for name, tally in self._criteria.items()},
-            tags={name: mean.estimate().within(*bounds) for name, mean in self._tags.items()},
-            tasks=tasks,
-            passes=every.passes.rates(),
+            tags={name: self._estimate_score(mean) for name, mean in self._tags.items()},
+            tasks={name: self._summarize_task(task) for name, task in self._tasks.items()},
+            passes=self._all.passes.rates(),
             threshold=self._pass_rule.threshold,
             pass_measure=self._pass_rule.measure,
             spent=self._spent,
@@ -600,3 +644,17 @@ class Tally:
             own_rubrics=self._own_rubrics,
             altered=self._altered,
         )
+
+    def _summarize_task(self, task: _TaskTally) -> TaskSummary:
+        return TaskSummary(
+            rollouts=task.rollouts,
+            scored=task.scored,
+            reward=task.reward.estimate(),
+            score=self._estimate_score(task.score),
+            passes=task.passes.rates(),
+        )
+
+    def _estimate_score(self, scores: Mean) -> MeanEstimate:
+        """Return the mean of scores. Its interval has only scores that are possible."""
+        estimate = scores.estimate()
+        return estimate.within(0.0, 1.0) if self._is_unit_scale else estimate
