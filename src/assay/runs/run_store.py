@@ -415,7 +415,10 @@ def _recover_rollout(connection: sqlite3.Connection, rollout_id: int) -> SavedRo
         columns = connection.execute(query, (rollout_id,)).fetchone()
     except sqlite3.Error:
         return None
-    if columns is None or zlib.crc32(columns[-2].encode()) != columns[-1]:
+    # A damaged page may hold a row without data.
+    if columns is None or not isinstance(columns[-2], str):
+        return None
+    if zlib.crc32(columns[-2].encode()) != columns[-1]:
         return None
     verdicts: list[SavedVerdict] = []
     calls: list[SavedCall] = []
