@@ -133,7 +133,7 @@ COMMANDS = {
         "score rows.jsonl --rubrik rubric.yaml",
         "No such option '--rubrik'. Did you mean '--rubric'?",
     ),
-    "a misspelt command": ("scores rows.jsonl", "No such command 'scores'. Did you mean 'score'?"),
+    "a misspelt command": ("scores rows.jsonl", "'score'?) (see assay --help)"),
     "no rubric": ("score rows.jsonl", "--rubric is missing: give -r/--rubric RUBRIC"),
     "no judge": (
         "score rows.jsonl -r judged.yaml",
