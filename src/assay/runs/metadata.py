@@ -1,4 +1,4 @@
-"""RunAbout says what was run: the metadata of a run, with its rubric and its data as it knows them."""
+"""The metadata of a run: what was scored, by which rubric and which judge, on what data."""
 
 import hashlib
 import platform
@@ -34,9 +34,10 @@ from assay.runs.stats import PassRule
 from assay.wording import explain_first_error, format_value
 
 GIT_SECONDS = 5.0  # how long to wait for git to name the commit
+_MAX_CHANGES = 3  # changed criteria that a message describes
 
-# What is known of a criterion as the criterion itself has it.
-_SAME = (
+# The attributes that are copied from a criterion as they are.
+_COPIED = (
     "name",
     "weight",
     "requirement",
@@ -50,81 +51,77 @@ _SAME = (
 )
 
 
-def _not_here() -> None:
-    """Stands where a check was: its answers were saved, and not the function."""
+def _missing_check() -> None:
+    """Stand in for a check, whose answers were saved but not its code."""
 
 
 @dataclass(frozen=True)
 class CriterionAbout:
-    """A criterion as a run remembers it: all that its lines are made of, and what it is known by."""
+    """A criterion as a run saves it: all that its lines in reports need, and hashes to recognize it."""
 
     name: str
-    hash: str  # of all it says
-    question: str = ""  # the hash of only what decides the answer: not its weight, and not its name
+    hash: str  # of the whole criterion
+    question: str = ""  # the hash of only what decides the answer, so not of its name and weight
     weight: float = 1.0
-    requirement: str | None = None  # None when code answers
-    check: Any = (
-        None  # what answers by code: the name of a function, or a built-in check as a file has it
-    )
+    requirement: str | None = None  # None if code answers
+    check: Any = None  # the name of a function, or a built-in check as a rubric file has it
     choices: tuple[str, ...] = BINARY_CHOICES
     allow_na: bool = False
     required: bool = False
     cap: float = 0.0
     pass_at: float = 1.0
-    when: bool = False  # whether it is asked only where others came out so
+    when: bool = False  # whether it is asked only if other criteria have certain answers
     tags: tuple[str, ...] = ()
     report_only: bool = False
-    inside: tuple[
-        "CriterionAbout", ...
-    ] = ()  # the criteria of the rubric that answers, where one does
+    inside: tuple["CriterionAbout", ...] = ()  # those of the rubric that answers, if one does
 
     @classmethod
     def of(cls, criterion: Criterion) -> "CriterionAbout":
+        """Return what a run saves of a criterion."""
         check = criterion.check
-        known: dict[str, Any] = {name: getattr(criterion, name) for name in _SAME}
+        values: dict[str, Any] = {name: getattr(criterion, name) for name in _COPIED}
         if is_scorer(check):
-            known["inside"] = tuple(map(cls.of, getattr(check, "criteria", ())))
+            values["inside"] = tuple(map(cls.of, getattr(check, "criteria", ())))
         elif check is not None:
             spec = getattr(check, "spec", None)
-            known["check"] = to_jsonable(spec()) if callable(spec) else get_qualified_name(check)
-        known |= {
+            values["check"] = to_jsonable(spec()) if callable(spec) else get_qualified_name(check)
+        values |= {
             "hash": criterion.content_hash,
             "question": criterion.question_hash,
             "when": bool(criterion.when),
         }
-        return cls(**known)
+        return cls(**values)
 
     @property
     def guideline(self) -> str:
-        """The hash of its wording that a label holds. Runs of older versions know no `question`."""
+        """The hash that a label holds of the criterion. Runs of older versions have no `question`."""
         return self.question or self.hash
 
-    # Whether a model answers, and whether an answer changes the score: by the rules of a criterion.
+    # Whether a model answers, and whether the answer changes the score, by the rules of `Criterion`.
     judged, counts = Criterion.judged, Criterion.counts
 
     def criterion(self) -> Criterion:
-        """A criterion that makes the same report lines. What code answered cannot be asked again."""
+        """Return a criterion that makes the same lines in reports. Its check cannot run again."""
         return Criterion(
-            check=None if self.judged else _not_here,
-            **{name: getattr(self, name) for name in _SAME},
+            check=None if self.judged else _missing_check,
+            **{name: getattr(self, name) for name in _COPIED},
         )
 
 
 @dataclass(frozen=True)
 class RubricAbout:
-    """A rubric as a run remembers it."""
+    """A rubric as a run saves it."""
 
     name: str
     hash: str
     criteria: tuple[CriterionAbout, ...] = ()
     aggregation: str = "weighted"
-    source: Mapping[str, Any] | None = (
-        None  # as a rubric file holds it; None when it has checks that no file can name
-    )
+    # The rubric as a rubric file has it; None if it has checks that a file cannot name.
+    source: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, rubric: Any) -> "RubricAbout":
-        """What is known of a rubric, or of anything else with rollouts in and reports out."""
+        """Return what a run saves of a rubric, or of another object that scores rollouts."""
         aggregation = getattr(rubric, "aggregation", None)
         try:
             source = rubric.to_dict() if callable(getattr(rubric, "to_dict", None)) else None
@@ -139,7 +136,7 @@ class RubricAbout:
         )
 
     def differences(self, other: "RubricAbout") -> Iterator[str]:
-        """What is not the same in another rubric, in words."""
+        """Describe how another rubric differs from this one; nothing if it does not."""
         if is_same_version(self.hash, other.hash):
             return
         if self.hash == other.hash == UNKNOWN:
@@ -150,34 +147,44 @@ class RubricAbout:
                 "client, an open file or the like: leave that out of the object's `__getstate__`)"
             )
             return
-        was = {criterion.name: criterion for criterion in self.criteria}
-        now = {criterion.name: criterion for criterion in other.criteria}
-        told = [f"{name!r} is gone" for name in sorted(was.keys() - now.keys())]
-        told += [f"{name!r} is new" for name in sorted(now.keys() - was.keys())]
-        for name in sorted(was.keys() & now.keys()):
-            before, after = was[name], now[name]
+        changes = self._describe_changed_criteria(other)
+        if changes:
+            description = ", ".join(changes[:_MAX_CHANGES])
+        else:
+            description = (
+                "its name, order, aggregation, what it shows, or what its class holds changed"
+            )
+        if len(changes) > _MAX_CHANGES:
+            description += f", and {len(changes) - _MAX_CHANGES} more"
+        yield f"the rubric is another ({description})"
+
+    def _describe_changed_criteria(self, other: "RubricAbout") -> list[str]:
+        """Describe which criteria another rubric lacks, adds or has with another meaning."""
+        old = {criterion.name: criterion for criterion in self.criteria}
+        new = {criterion.name: criterion for criterion in other.criteria}
+        changes = [f"{name!r} is gone" for name in sorted(old.keys() - new.keys())]
+        changes += [f"{name!r} is new" for name in sorted(new.keys() - old.keys())]
+        for name in sorted(old.keys() & new.keys()):
+            before, after = old[name], new[name]
             if is_same_version(before.hash, after.hash):
                 continue
-            if replace(before, hash=after.hash) == after and after.check is not None:
-                told.append(
+            only_hash_differs = replace(before, hash=after.hash) == after
+            if only_hash_differs and after.check is not None:
+                changes.append(
                     f"the code of {name!r} or a value that it refers to has changed; a cache or "
                     "a counter belongs into `functools.cache`, or into an object whose "
                     "`__getstate__` leaves it out"
                 )
             else:
-                told.append(f"{name!r} says something else")
-        more = f", and {len(told) - 3} more" if len(told) > 3 else ""
-        why = ", ".join(told[:3]) or (
-            "its name, order, aggregation, what it shows, or what its class holds changed"
-        )
-        yield f"the rubric is another ({why}{more})"
+                changes.append(f"{name!r} says something else")
+        return changes
 
 
 @dataclass(frozen=True)
 class RunAbout:
-    """What was run: by which rubric, on what data, with what settings.
+    """The metadata of a run: its rubric, judge, data and settings.
 
-    Secrets are struck out here, so they reach neither a file nor a page.
+    The constructor removes secrets, so none reaches a file or a page.
 
     >>> RunAbout.of("score", config={"base_url": "https://me:pw@host/v1"}).config
     {'base_url': 'https://***@host/v1'}
@@ -186,24 +193,24 @@ class RunAbout:
     kind: str  # `score`, `evaluate` or `rescore`
     created: str = ""  # when, in UTC, as `2026-01-31T09:30:00Z`
     versions: Mapping[str, str] = field(default_factory=dict[str, Any])
-    # Settings that decide the results: with another value it is another run.
+    # Settings that decide the results. A run cannot be resumed with other values.
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # How it was run, such as how much at once and with which budget; may change on resuming.
+    # Other settings, such as concurrency and budget, which may change when the run is resumed.
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    rubric: RubricAbout | None = None  # None when every row brings its own
-    model: str | None = None  # the model under test; None when nothing was generated
-    judge: str | None = None  # who answers what a model is asked; None when code answers everything
-    # The ids that endpoints gave the models that answered; more than one for a name if it was moved.
+    rubric: RubricAbout | None = None  # None if every row brings its own
+    model: str | None = None  # the model under test; None if nothing was generated
+    judge: str | None = None  # None if code answers everything
+    # The ids of models in replies. One name has several if its endpoint replaced the model.
     resolved: tuple[str, ...] = ()
-    # Where the rows came from, and what they are known by.
+    # Where the rows came from, with their number or a hash.
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    resumed: int = 0  # how often the run was gone on with
+    resumed: int = 0  # how often the run was resumed
 
     @classmethod
     def of(
-        cls, kind: str, *, rubric: Any = None, judge: Grader | str | None = None, **known: Any
+        cls, kind: str, *, rubric: Any = None, judge: Grader | str | None = None, **fields: Any
     ) -> "RunAbout":
-        """What is known of a run that begins now. `rubric` and `judge` may be the objects themselves."""
+        """Return the metadata of a run that begins now. `rubric` and `judge` may be the objects."""
         from assay import __version__
 
         if rubric is not None and not isinstance(rubric, RubricAbout):
@@ -213,8 +220,9 @@ class RunAbout:
         commit = find_git_commit(Path.cwd())
         if commit is not None:
             versions["git"] = commit
-        judge = judge_name(judge) if isinstance(judge, Grader) else judge
-        return cls(kind, created, versions, rubric=rubric, judge=judge, **known)
+        if isinstance(judge, Grader):
+            judge = judge_name(judge)
+        return cls(kind, created, versions, rubric=rubric, judge=judge, **fields)
 
     def __post_init__(self) -> None:
         for name in ("versions", "config", "options", "data", "model", "judge"):
@@ -222,15 +230,15 @@ class RunAbout:
         object.__setattr__(self, "resolved", tuple(map(redact_settings, self.resolved)))
 
     def completed(self, rubric: Any, grader: Grader | None) -> "RunAbout":
-        """A copy that knows the rubric and who judges, where that is not known yet."""
-        of_all = _of_all(rubric)
-        known = (
-            RubricAbout.of(of_all) if self.rubric is None and of_all is not None else self.rubric
-        )
-        return replace(self, rubric=known, judge=self.judge or judge_of(rubric, grader))
+        """Return a copy with the rubric and the judge, where they are not known yet."""
+        rubric_about = self.rubric
+        rubric_for_all = _rubric_for_all(rubric)
+        if rubric_about is None and rubric_for_all is not None:
+            rubric_about = RubricAbout.of(rubric_for_all)
+        return replace(self, rubric=rubric_about, judge=self.judge or judge_of(rubric, grader))
 
     def having_met(self, models: Iterable[str]) -> "RunAbout":
-        """A copy that knows of these ids, too; itself when they are no news."""
+        """Return a copy that also has these ids of models; itself if it has them all."""
         resolved = tuple(sorted({*self.resolved, *map(redact_settings, models)}))
         return self if resolved == self.resolved else replace(self, resolved=resolved)
 
@@ -247,7 +255,7 @@ class RunAbout:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":
-        """What `to_dict` was made from. What a later version may have added is passed over."""
+        """Return the metadata from what `to_dict` returned. Unknown fields of later versions are ignored."""
         return form_of(RunAbout).validate_python(data)
 
     @classmethod
@@ -261,16 +269,16 @@ class RunAbout:
 
     @property
     def pass_rule(self) -> PassRule:
-        """When a rollout of this run passes, for pass@k."""
+        """The rule by which a rollout of this run passes, for pass@k."""
         rule = self.options.get("pass_rule")
         return PassRule() if rule is None else PassRule(**rule)
 
     @cached_property
     def criteria(self) -> tuple[Criterion, ...]:
-        """The criteria that rows are read with."""
-        return (
-            () if self.rubric is None else tuple(each.criterion() for each in self.rubric.criteria)
-        )
+        """The criteria of the run's rubric, to read its rows with."""
+        if self.rubric is None:
+            return ()
+        return tuple(criterion.criterion() for criterion in self.rubric.criteria)
 
     @property
     def version(self) -> str:
@@ -278,148 +286,165 @@ class RunAbout:
         return "" if self.rubric is None else self.rubric.hash
 
     def differences(self, other: "RunAbout") -> list[str]:
-        """What makes the other run another one, in words; nothing when it can go on from this one."""
-        told: list[str] = []
+        """Describe why the other run cannot resume this one; an empty list if it can."""
+        differences: list[str] = []
         for name in ("kind", "model", "judge"):
             before, after = getattr(self, name), getattr(other, name)
             if before != after:
-                told.append(f"{name} was {before}, and is {after}")
+                differences.append(f"{name} was {before}, and is {after}")
         if self.rubric is not None and other.rubric is not None:
-            told += self.rubric.differences(other.rubric)
-        elif self.rubric is not other.rubric:
-            told.append(f"the run {'had no' if self.rubric is None else 'had a'} rubric of its own")
-        told += _changes(self.config, other.config)
+            differences += self.rubric.differences(other.rubric)
+        elif self.rubric is not None:
+            differences.append("the run had a rubric of its own")
+        elif other.rubric is not None:
+            differences.append("the run had no rubric of its own")
+        differences += _describe_changes(self.config, other.config)
         before, after = self.versions.get("assay"), other.versions.get("assay")
         if before != after:
-            told.append(f"it was begun with assay {before}, and this is assay {after}")
-        # Data is known by its fingerprint where it has one: the same file may be named otherwise.
-        data = [about.data for about in (self, other)]
-        if all("fingerprint" in each for each in data):
-            data = [{"fingerprint": each["fingerprint"]} for each in data]
-        return told + [f"the data is another: its {change}" for change in _changes(*data)]
+            differences.append(f"it was begun with assay {before}, and this is assay {after}")
+        data, other_data = self.data, other.data
+        if "fingerprint" in data and "fingerprint" in other_data:
+            # The content is the same if the hash is, even if the file has another name.
+            data = {"fingerprint": data["fingerprint"]}
+            other_data = {"fingerprint": other_data["fingerprint"]}
+        for change in _describe_changes(data, other_data):
+            differences.append(f"the data is another: its {change}")
+        return differences
 
 
-def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    for key in sorted({*was, *now}):
-        before, after = was.get(key), now.get(key)
+def _describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted({*old, *new}):
+        before, after = old.get(key), new.get(key)
         if before != after:
             yield f"{key} was {format_value(before)}, and is {format_value(after)}"
 
 
-def _of_all(rubric: Any) -> Any:
-    """The rubric itself; where rows bring their own, the one for all the others."""
+def _rubric_for_all(rubric: Any) -> Any:
+    """Return the rubric that scores all rows, or all rows without their own; None if there is none."""
     return getattr(rubric, "rubric", rubric)
 
 
 def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
-    """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
-    of_all = _of_all(rubric)
-    # An answer holds only for what the judge was shown.
-    views: dict[str, None] = {}
-    for each in (*_rubrics(rubric), *_rubrics(of_all)):
-        if getattr(each, "shows", None):
-            views[f"shows {' '.join(each.shows)}"] = None
-        if getattr(each, "thinking", None):
-            views[f"thinking {each.thinking}"] = None
-    shown = list(views)
-    rows_may_ask = rubric is None or rubric is not of_all  # rows may bring their own rubrics
-    rubric = of_all
+    """Return the name of the judge of a rubric, with what it is shown; None if no model is asked.
+
+    A `grader` takes the place of the rubric's own.
+    """
+    rubric_for_all = _rubric_for_all(rubric)
+    # What the judge is shown is part of its name, because its answers hold only for that.
+    views: list[str] = []
+    for part in (*_list_rubrics(rubric), *_list_rubrics(rubric_for_all)):
+        if getattr(part, "shows", None):
+            views.append(f"shows {' '.join(part.shows)}")
+        if getattr(part, "thinking", None):
+            views.append(f"thinking {part.thinking}")
+    views = list(dict.fromkeys(views))
     if grader is not None:
-        asked = rows_may_ask or Traits.of(rubric).asks
-        return ", ".join([judge_name(grader), *shown]) if asked else None
-    graders = (
-        each.autograder
-        for each in _rubrics(rubric)
-        if Traits.of(each).asks and hasattr(each, "autograder")
-    )
-    names = [*dict.fromkeys(judge_name(own) for own in graders if isinstance(own, Grader))]
-    return ", ".join([*names, *shown]) if names else None
+        rows_may_have_rubrics = rubric is None or rubric is not rubric_for_all
+        if rows_may_have_rubrics or Traits.of(rubric_for_all).asks:
+            return ", ".join([judge_name(grader), *views])
+        return None
+    names: list[str] = []
+    for part in _list_rubrics(rubric_for_all):
+        if Traits.of(part).asks and isinstance(getattr(part, "autograder", None), Grader):
+            names.append(judge_name(part.autograder))
+    return ", ".join([*dict.fromkeys(names), *views]) if names else None
 
 
-def _rubrics(rubric: Any) -> Iterator[Any]:
-    """A rubric, and those inside it; some of a group come twice."""
+def _list_rubrics(rubric: Any) -> Iterator[Any]:
+    """Yield a rubric and those inside it. A rubric of a group may come twice."""
     yield rubric
-    for inner in (
-        *getattr(rubric, "rubrics", ()),
-        *(c.check for c in getattr(rubric, "criteria", ())),
-    ):
+    checks = [criterion.check for criterion in getattr(rubric, "criteria", ())]
+    for inner in (*getattr(rubric, "rubrics", ()), *checks):
         if is_scorer(inner):
-            yield from _rubrics(inner)
+            yield from _list_rubrics(inner)
 
 
 def judge_name(grader: Grader) -> str:
-    """Who judges, and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/3`."""
-    kind, title = type(grader).__name__, grader.title
-    inner: Sequence[Grader] = getattr(grader, "inner", ())
-    if inner:
-        times = Counter(map(judge_name, inner))
-        title = ", ".join(name if n == 1 else f"{n} × {name}" for name, n in times.items())
+    """Return who judges and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/3`."""
+    kind = type(grader).__name__
+    title = grader.title
+    inner_graders: Sequence[Grader] = getattr(grader, "inner", ())
+    if inner_graders:
+        counts = Counter(judge_name(inner) for inner in inner_graders)
+        names = [name if count == 1 else f"{count} × {name}" for name, count in counts.items()]
+        title = ", ".join(names)
+    if inner_graders or not title.startswith(kind):
+        title = f"{kind}({title})"
+    parts = [title]
     wording = getattr(grader, "wording", None)
-    words = [f"{kind}({title})" if inner or not title.startswith(kind) else title]
-    words += [wording] if isinstance(wording, str) else []
+    if isinstance(wording, str):
+        parts.append(wording)
     generate_fn = getattr(grader, "generate_fn", None)
     if generate_fn is not None:
-        words.append(f"function {identify_judge(generate_fn)}")
+        parts.append(f"function {identify_judge(generate_fn)}")
     if not type(grader).__module__.startswith("assay."):
-        words.append(f"code {identify_or_token(grader)[:12]}")
-    return ", ".join([*words, *_settings(grader)])
+        parts.append(f"code {identify_or_token(grader)[:12]}")
+    return ", ".join([*parts, *_describe_settings(grader)])
 
 
-# Parameters of graders that are named already, or decide no answer.
+# Parameters of graders that the name has already, or that decide no answer.
 _NO_SETTINGS = frozenset({"self", "generate_fn", "model", "grader", "judges", "inner", "warm"})
 
 
-def _settings(grader: Grader) -> Iterator[str]:
-    """What a grader was made with that differs from the usual: with another value it answers otherwise."""
-    held = vars(grader)
-    parameters: dict[str, Parameter] = {}
-    for kind in type(grader).__mro__:
-        # One that takes `**options` hands them on to its base class, where they are named.
-        own = signature(kind.__init__).parameters
-        parameters = {**own, **parameters}
-        if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in own.values()):
-            break
-    for name, parameter in parameters.items():
-        usual = parameter.default
-        value = held.get(name, held.get(f"_{name}", usual))
+def _describe_settings(grader: Grader) -> Iterator[str]:
+    """Describe the arguments of a grader that are not the defaults, since they change its answers."""
+    attributes = vars(grader)
+    for name, parameter in _list_parameters(type(grader)).items():
         if name in _NO_SETTINGS or parameter.kind in (
             Parameter.VAR_POSITIONAL,
             Parameter.VAR_KEYWORD,
         ):
             continue
-        if name == "normalize":
-            usual = True
+        value = attributes.get(name, attributes.get(f"_{name}", parameter.default))
+        default = True if name == "normalize" else parameter.default
         if name == "system_prompt":
             if getattr(grader, "wording", "").endswith("/own"):
                 yield f"system_prompt {hash_json(value)[:8]}"
-        elif value is not parameter.empty and value != usual:
+        elif value is not parameter.empty and value != default:
             if isinstance(value, str | int | float | bool) and len(repr(value)) <= 60:
                 yield f"{name}={value!r}"
             else:
                 yield f"{name} {identify_or_token(value)[:12]}"
-    options = held.get("options")
+    options = attributes.get("options")
     if isinstance(options, JudgeOptions):
-        for each in fields(options):
-            value = getattr(options, each.name)
-            # Which of several answers to one question it gives is no setting.
-            if each.name != "sample" and value != each.default:
-                yield f"{each.name}={value!r}" if each.name != "examples" else "with examples"
+        yield from _describe_options(options)
+
+
+def _list_parameters(grader_type: type[Grader]) -> dict[str, Parameter]:
+    """Return the parameters of a constructor, with those that `**options` hands to base classes."""
+    parameters: dict[str, Parameter] = {}
+    for base in grader_type.__mro__:
+        base_parameters = signature(base.__init__).parameters
+        parameters = {**base_parameters, **parameters}
+        kinds = [parameter.kind for parameter in base_parameters.values()]
+        if Parameter.VAR_KEYWORD not in kinds:
+            break
+    return parameters
+
+
+def _describe_options(options: JudgeOptions) -> Iterator[str]:
+    for option in fields(options):
+        value = getattr(options, option.name)
+        # `sample` only numbers several answers to the same question.
+        if option.name == "sample" or value == option.default:
+            continue
+        yield "with examples" if option.name == "examples" else f"{option.name}={value!r}"
 
 
 @cache
 def find_git_commit(folder: Path) -> str | None:
     """Return the commit of a folder, with `-dirty` if files were changed since.
 
-    None if the folder is not in a git repository, or git is not there.
+    None if the folder is not in a git repository, or git is not installed.
     """
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=GIT_SECONDS, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() or None
+    return process.stdout.strip() or None
 
 
 def describe_file(path: str | PathLike[str] | None) -> dict[str, Any]:
@@ -446,23 +471,25 @@ def data_about(source: object) -> dict[str, Any]:
 
 
 def media_folders(about: RunAbout) -> list[Path]:
-    """The folders of a run's data that lie in the current one: where its pictures and files may be."""
-    source, here = about.data.get("source") or (), Path.cwd()
-    parents = {
-        Path(each).resolve().parent for each in ([source] if isinstance(source, str) else source)
-    }
-    # Others are not looked into: a run that came from elsewhere could name any folder of this machine.
+    """Return the folders of a run's data, in which its pictures and files may be.
+
+    Only folders in the current one: a run from elsewhere could name any folder of this machine.
+    """
+    source = about.data.get("source") or ()
+    paths = [source] if isinstance(source, str) else source
+    parents = {Path(path).resolve().parent for path in paths}
+    here = Path.cwd()
     return [folder for folder in sorted(parents) if folder.is_dir() and folder.is_relative_to(here)]
 
 
 def files_about(files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
-    """What several files go by, as if they were one."""
-    each = [data_about(path) for path in files]
-    if len(each) == 1:
-        return each[0]
-    prints = " ".join(str(data.get("fingerprint")) for data in each)
-    size, fingerprint = (
-        sum(data.get("bytes", 0) for data in each),
-        hashlib.sha256(prints.encode()).hexdigest(),
-    )
-    return {"source": [str(path) for path in files], "bytes": size, "fingerprint": fingerprint}
+    """Return the paths of several files, with their size and one hash of them all."""
+    abouts = [data_about(path) for path in files]
+    if len(abouts) == 1:
+        return abouts[0]
+    fingerprints = " ".join(str(about.get("fingerprint")) for about in abouts)
+    return {
+        "source": [str(path) for path in files],
+        "bytes": sum(about.get("bytes", 0) for about in abouts),
+        "fingerprint": hashlib.sha256(fingerprints.encode()).hexdigest(),
+    }
