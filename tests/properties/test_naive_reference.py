@@ -92,7 +92,7 @@ def every_way(rubric):
     asyncio.run(score_rows(rubric, [{"completion": "x"}], on_row=rows.append))
     yield rows[0].reward, rows[0].report
     form = RowForm(rubric.criteria)
-    report = form.report(json.loads(json.dumps(form.short(rows[0].report))))
+    report = form.read_report(json.loads(json.dumps(form.shorten(rows[0].report))))
     yield report.raw_score, report
     report = EvaluationReport.from_dict(json.loads(json.dumps(report.to_dict())))
     yield report.raw_score, report

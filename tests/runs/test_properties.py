@@ -23,8 +23,8 @@ def test_a_compact_report_comes_back_equal(rubric):
     """Through JSON and back."""
     report = rubric.grade_sync("text")
     form = RowForm(rubric.criteria)
-    written = form.short(report)
-    assert form.report(json.loads(json.dumps(written))) == report
+    written = form.shorten(report)
+    assert form.read_report(json.loads(json.dumps(written))) == report
 
 
 @given(texts, st.integers(0, 10**6), st.dictionaries(texts, values, max_size=4))
@@ -54,5 +54,5 @@ def test_passing_once_in_k_is_never_rarer_than_passing_always(tries):
 
 
 def _row(example, sample, score):
-    report = RowForm(()).report({"score": score, "reward": score, "answers": []})
+    report = RowForm(()).read_report({"score": score, "reward": score, "answers": []})
     return Row(example, sample, report=report)

@@ -1,4 +1,4 @@
-"""Row is one finished rollout; RowForm turns it into what a run saves of it, and reads it back."""
+"""A row is one finished rollout. RowForm writes rows as a run saves them, and reads them back."""
 
 import json
 import re
@@ -38,30 +38,30 @@ from assay.runs.run_store import (
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import explain_first_error
 
-Key: TypeAlias = tuple[
-    str, int
-]  # what a row goes by: the example, and which of its rollouts this is
+# What identifies a row in its run: the example, and the number of the sample.
+Key: TypeAlias = tuple[str, int]
 
-# The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly.
+# The largest integer that every reader of JSON, including the page, holds exactly.
 LARGEST_SAMPLE = 2**53 - 1
 
 Number: TypeAlias = bool | int | float
 
-COLUMN = "rubric"  # the column that holds a row's own rubric, as a rubric file would
-
+COLUMN = "rubric"  # the column with a row's own rubric, as a rubric file would hold it
 
 # The column of HealthBench that holds criteria, each with a `criterion` and its `points`.
 HEALTHBENCH_COLUMN = "rubrics"
 
 
 def own_rubric(row: Mapping[str, Any]) -> Any:
-    """What a row brings for its own rubric; None when it brings none."""
-    own = row.get(COLUMN)
-    if own is None and HEALTHBENCH_COLUMN in row:
-        own = _find_healthbench_rubric(row[HEALTHBENCH_COLUMN])
-    if own is None and "input" in row and isinstance(row["input"], Mapping):
-        own = own_rubric(cast("Mapping[str, Any]", row["input"]))
-    return own or None if isinstance(own, str) else own
+    """Return what a row has in place of a rubric file; None if it has no rubric of its own."""
+    rubric = row.get(COLUMN)
+    if rubric is None and HEALTHBENCH_COLUMN in row:
+        rubric = _find_healthbench_rubric(row[HEALTHBENCH_COLUMN])
+    if rubric is None and "input" in row and isinstance(row["input"], Mapping):
+        rubric = own_rubric(cast("Mapping[str, Any]", row["input"]))
+    if isinstance(rubric, str) and not rubric:  # an empty cell of a CSV file
+        return None
+    return rubric
 
 
 def _find_healthbench_rubric(value: Any) -> dict[str, Any] | None:
@@ -97,16 +97,18 @@ def split_messages(row: dict[str, Any]) -> dict[str, Any]:
             return row
     if not isinstance(messages, list):
         return row
-    listed = cast("list[Any]", messages)
-    replies = [index for index, message in enumerate(listed) if get_role(message) == "assistant"]
-    if not replies:
+    messages = cast("list[Any]", messages)
+    reply_indices = [
+        index for index, message in enumerate(messages) if get_role(message) == "assistant"
+    ]
+    if not reply_indices:
         return row
-    index = replies[-1]
-    completion: Any = listed[index:]
+    last_reply = reply_indices[-1]
+    completion: Any = messages[last_reply:]
     if len(completion) == 1 and is_plain_chat(completion):
         completion = completion[0]["content"]
-    others = {name: value for name, value in row.items() if name != "messages"}
-    return {**others, "prompt": listed[:index], "completion": completion}
+    other_fields = {name: value for name, value in row.items() if name != "messages"}
+    return {**other_fields, "prompt": messages[:last_reply], "completion": completion}
 
 
 def without_rubric(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,32 +124,30 @@ def without_rubric(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Row:
-    """One finished rollout: what happened, what was found about it, and what that took.
+    """One finished rollout: its text, its result, and what it cost.
 
     >>> Row("7", fields={"completion": "Paris", "task": "capitals"}).task
     'capitals'
     """
 
-    example: str  # the `example_id` or `id` that the row came with, else its number in the input
+    example: str  # the `example_id` or `id` of the row, or else its number in the input
     sample: int = 0  # which of several rollouts of the example this is
-    # Prompt, completion, answer, and every other column, as JSON values.
+    # Prompt, completion, answer and every other column, as JSON values.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # What scoring gave; empty when there was nothing to score.
+    # The result of scoring; empty if there was nothing to score.
     report: EvaluationReport = field(default_factory=EvaluationReport)
-    error: str | None = (
-        None  # kind and message when there is nothing to score, as when generation failed
-    )
-    spent: Spending = NOTHING  # what generation and judging took
-    spent_on_model: Spending = NOTHING  # the part of it that generation took
-    # Seconds, under `generation` and `scoring`, where they were measured.
+    # Kind and message of the error if there is nothing to score, as when generation failed.
+    error: str | None = None
+    spent: Spending = NOTHING  # by generation and judging
+    spent_on_model: Spending = NOTHING  # by generation alone
+    # Seconds, under `generation` and `scoring`, if they were measured.
     timing: Mapping[str, float] = field(default_factory=dict[str, float])
-    model: str | None = None  # the id that the endpoint gave the model under test
-    judge_log: tuple[
-        Mapping[str, Any], ...
-    ] = ()  # what judges were asked and said, word for word, where that is kept
-    # Fields that JSON could not hold as they were, so that what is saved only resembles them.
+    model: str | None = None  # the id of the model under test, as the endpoint reported it
+    # The exact requests and replies of judges, if they were kept.
+    judge_log: tuple[Mapping[str, Any], ...] = ()
+    # Names of fields that were altered because JSON could not hold them as they were.
     altered: tuple[str, ...] = ()
-    # Its place in the data, from 0, by which a run gives its rows in order; None when that is not known.
+    # The position in the data, from 0, by which a run orders its rows; None if it is not known.
     number: int | None = None
 
     def update(self, **changes: Any) -> None:
@@ -160,27 +160,28 @@ class Row:
 
     @property
     def scored(self) -> bool:
-        """Whether there is a reward. If not, the rollout is kept out of means."""
+        """Whether there is a reward. Rollouts without one are left out of means."""
         return self.error is None and self.report.scored
 
     @property
     def reward(self) -> float | None:
-        """None when the rollout is unscored."""
+        """None if the rollout is unscored."""
         return self.report.raw_score if self.scored else None
 
     @property
     def score(self) -> float | None:
-        """None when the rollout is unscored, or nothing in its rubric counts."""
+        """None if the rollout is unscored, or nothing in its rubric counts."""
         return self.report.score if self.scored else None
 
     @property
     def errors(self) -> dict[str, str]:
-        """What went wrong, by criterion; under `rollout` why there is nothing to score."""
-        known: dict[str, str] | None = self.__dict__.get("_errors")
-        if known is None:  # `cached_property` takes a lock, which is dearer than all the rest of it
-            known = self.report.errors if self.error is None else {"rollout": self.error}
-            self.__dict__["_errors"] = known
-        return known
+        """Error messages by criterion; under `rollout`, why there is nothing to score."""
+        # Not a `cached_property`: its lock takes longer than the rest of this method.
+        errors: dict[str, str] | None = self.__dict__.get("_errors")
+        if errors is None:
+            errors = self.report.errors if self.error is None else {"rollout": self.error}
+            self.__dict__["_errors"] = errors
+        return errors
 
     @property
     def spent_on_judge(self) -> Spending:
@@ -192,8 +193,9 @@ class Row:
         return str(self.fields.get("task") or "default")
 
 
-# The fields of a report that are nearly always what its criteria say they are.
-_REST = (
+# Fields of a report that can nearly always be worked out from its criteria. A run saves them only
+# if they differ from that.
+_DERIVED_FIELDS = (
     "gain",
     "loss",
     "asked",
@@ -208,15 +210,15 @@ _REST = (
     "step_rewards",
     "version",
 )
-_rest_of = attrgetter(*_REST)
-# What the line of a report takes from its criterion.
-_LINE = attrgetter(
+_get_derived_fields = attrgetter(*_DERIVED_FIELDS)
+# The attributes of a criterion that a line of a report repeats.
+_get_line_attributes = attrgetter(
     "name", "weight", "requirement", "choices", "required", "pass_at", "tags", "report_only"
 )
 
 
 class SavedAnswer(NamedTuple):
-    """A `Score` as a line holds it, whose end is cut off where there is nothing to say."""
+    """A `Score` as a list, from whose end empty values may be missing."""
 
     value: Number | None = None
     verdict: str | None = None
@@ -229,7 +231,7 @@ class SavedAnswer(NamedTuple):
 
 
 class SavedRow(TypedDict, total=False):
-    """What a run saves of a row: the column `data` of the table `rollouts`."""
+    """The JSON that a run saves for a row, in the column `data` of the table `rollouts`."""
 
     example: Required[str]
     sample: Required[Annotated[int, Field(ge=0, le=LARGEST_SAMPLE)]]
@@ -251,38 +253,53 @@ class SavedRow(TypedDict, total=False):
 class RowForm:
     """Writes and reads the rows of one run, whose criteria are known.
 
-    An answer is a number; or `[value, verdict, reason, error, lines, disagreement, citations, asked]` as far as there is
-    something to say; or a mapping, for a line that is no answer to the criterion in its place.
+    Answers are saved in the order of the criteria. Each is a number, or a list
+    `[value, verdict, reason, error, lines, disagreement, citations, asked]` without empty values at
+    its end, or the line of the report as an object if it is not by the criterion of the run.
     """
 
     def __init__(
         self, criteria: Sequence[Criterion], version: str = "", judge: str | None = None
     ) -> None:
-        """`version` is that of the run's rubric; a row names its own only if it is another.
+        """`version` is that of the run's rubric. Reports with another version save theirs.
 
-        `judge` is who answers the criteria that a model is asked.
+        `judge` is the name of who answers the criteria that code does not answer.
         """
         self._judge = None if judge is None else encodable(judge)
-        self._criteria = self._same = (
-            criteria  # `_same`: those of the last report, found to be ours
-        )
+        self._criteria = criteria
+        # The criteria of the last report that turned out to have the same lines as ours.
+        self._equal_criteria = criteria
         self._names = names_of(criteria, is_own=False)
         counted = [criterion for criterion in criteria if criterion.counts]
-        size = len(counted)
-        self._judged = any(criterion.judged for criterion in criteria)
+        self._has_judged = any(criterion.judged for criterion in criteria)
         gain, loss = stakes([criterion.weight for criterion in counted])
-        self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None, version)
+        usual = {
+            "gain": gain,
+            "loss": loss,
+            "asked": len(counted),
+            "answered": len(counted),
+            "unneeded": 0,
+            "vetoed_by": (),
+            "scale": "unit",
+            "reason": "",
+            "worth": None,
+            "shown": "",
+            "unshaped": None,
+            "step_rewards": None,
+            "version": version,
+        }
+        self._usual = tuple(usual[name] for name in _DERIVED_FIELDS)
 
     def save(self, row: Row, fields: tuple[str, tuple[str, ...]] | None = None) -> SavedRollout:
-        """Return what a run saves of a row, which `read` can always read.
+        """Return a row as a run saves it, so that `read` can always read it.
 
-        A row that could not be read back becomes a row with an error, in memory as well. The
-        `fields` are the row's, made `holdable`, before a check could change them.
+        A row that could not be read back becomes a row with an error, in memory as well. `fields`
+        are those of the row from `holdable`, from before a check could change them.
         """
         if not 0 <= row.sample <= LARGEST_SAMPLE:
             raise RunRefused(f"a row has the sample {row.sample}: give 0 to {LARGEST_SAMPLE}")
-        text, altered = holdable(row.fields) if fields is None else fields
-        head, line = self._head(row, altered)
+        fields_text, altered = holdable(row.fields) if fields is None else fields
+        head, head_text = self._make_head(row, altered)
         problem = self._find_problem(head)
         if problem is not None:
             error = f"ValueError: the result of this rollout could not be saved: {problem}"
@@ -295,13 +312,14 @@ class RowForm:
                 model=None,
                 judge_log=(),
             )
-            head, line = self._head(row, altered)
-        data = f'{line[:-1]},"fields":{text}}}'
+            head, head_text = self._make_head(row, altered)
+        data = f'{head_text[:-1]},"fields":{fields_text}}}'
         if not is_encodable(data):
-            # Half a character, which JSON can name and UTF-8 cannot write.
-            data = as_ascii({**head, "fields": json.loads(text)})
+            # Half a character (a lone surrogate): JSON can escape it, but UTF-8 cannot hold it.
+            data = as_ascii({**head, "fields": json.loads(fields_text)})
         spent = row.spent
         errors: dict[str, str] = head.get("errors") or {}
+        error_lines = [f"{criterion}: {message}" for criterion, message in errors.items()]
         return SavedRollout(
             example=encodable(row.example),
             sample=row.sample,
@@ -309,7 +327,7 @@ class RowForm:
             task=encodable(row.task),
             score=row.score,
             reward=row.reward,
-            error=encodable("\n".join(f"{n}: {e}" for n, e in errors.items())) or None,
+            error=encodable("\n".join(error_lines)) or None,
             model=None if row.model is None else encodable(row.model),
             input_tokens=min(spent.prompt, LARGEST_INTEGER),
             output_tokens=min(spent.completion, LARGEST_INTEGER),
@@ -317,11 +335,11 @@ class RowForm:
             seconds=sum(row.timing.values()) if row.timing else None,
             data=data,
             verdicts=list(self._list_verdicts(row)) if row.error is None else (),
-            calls=[_save_call(place, call) for place, call in enumerate(row.judge_log)],
+            calls=[_save_call(position, call) for position, call in enumerate(row.judge_log)],
         )
 
     def _list_verdicts(self, row: Row) -> Iterator[SavedVerdict]:
-        """Yield what each criterion of a row comes to."""
+        """Yield the answer to each criterion of a row."""
         report = row.report
         is_own = own_rubric(row.fields) is not None
         has_errors = bool(row.errors)
@@ -331,7 +349,7 @@ class RowForm:
             names = names_of(lines, is_own=is_own)
         else:
             pairs = zip(report.criteria, report.answers, strict=True)
-            if report.criteria is self._same and not is_own:
+            if report.criteria is self._equal_criteria and not is_own:
                 names = self._names
             else:
                 names = names_of(report.criteria, is_own=is_own)
@@ -366,12 +384,12 @@ class RowForm:
                 tags=tags,
             )
 
-    def _head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-        """Return what is saved of a row besides its fields, as JSON values and as JSON text."""
+    def _make_head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+        """Return all that is saved of a row except its fields, as JSON values and as JSON text."""
         head: dict[str, Any] = {"example": row.example, "sample": row.sample}
         if row.number is not None:
             head["row"] = row.number
-        result = self.short(row.report) if row.error is None else {"error": row.error}
+        result = self.shorten(row.report) if row.error is None else {"error": row.error}
         errors = row.errors
         head |= redact({"errors": errors, **result}) if errors else result
         if row.spent is not NOTHING and row.spent != NOTHING:
@@ -398,7 +416,7 @@ class RowForm:
                 Spending(**head["spent"])
             Spending(**head.get("spent_on_model", {}))
             if head.get("error") is None:
-                self.report(head)
+                self.read_report(head)
         except ValidationError as error:
             return explain_first_error(error)[1]
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -406,24 +424,26 @@ class RowForm:
         return None
 
     def read(self, data: bytes, where: str, judge_log: Sequence[Mapping[str, Any]] = ()) -> Row:
-        """Return the row that was saved. Raise `RunError`, which says where, if it cannot be read."""
+        """Return the row that was saved. Raise `RunError` if it cannot be read; `where` names it."""
         saved = _parse(data, where)
+        spent, spent_on_model = NOTHING, NOTHING
+        report = EvaluationReport()
         try:
-            spent = Spending(**saved["spent"]) if saved.get("spent") else NOTHING
-            spent_on_model = NOTHING
+            if saved.get("spent"):
+                spent = Spending(**saved["spent"])
             if saved.get("spent_on_model"):
                 spent_on_model = Spending(**saved["spent_on_model"])
-            report = self.report(saved) if saved.get("error") is None else EvaluationReport()
+            if saved.get("error") is None:
+                report = self.read_report(saved)
+        except ValidationError as error:
+            raise _unreadable(where, f"its report: {explain_first_error(error)[1]}") from error
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
-            why = (
-                explain_first_error(error)[1] if isinstance(error, ValidationError) else str(error)
-            )
-            raise _unreadable(where, f"its report: {why}") from error
-        known = {
+            raise _unreadable(where, f"its report: {error}") from error
+        optional = {
             name: saved[name] for name in ("fields", "error", "timing", "model") if name in saved
         }
         if "altered" in saved:
-            known["altered"] = tuple(saved["altered"])
+            optional["altered"] = tuple(saved["altered"])
         return Row(
             saved["example"],
             saved["sample"],
@@ -432,106 +452,112 @@ class RowForm:
             spent_on_model=spent_on_model,
             number=saved.get("row"),
             judge_log=tuple(judge_log),
-            **known,
+            **optional,
         )
 
-    def short(self, report: EvaluationReport) -> dict[str, Any]:
-        """A report as short data, ready for JSON. Score and reward are None when the rollout is unscored."""
+    def shorten(self, report: EvaluationReport) -> dict[str, Any]:
+        """Return a report as JSON values, without what the criteria of the run already say."""
         answers: list[Any] | None = None
-        if report.answers is not None and (
-            report.criteria is self._same or self._are_ours(report.criteria)
-        ):
+        if report.answers is not None and self._has_our_criteria(report):
             answers = [
-                _short(answer) if type(answer) is Score else answer for answer in report.answers
+                _shorten_score(answer) if type(answer) is Score else answer
+                for answer in report.answers
             ]
         elif report.report is not None:
-            answers = [self._answer(place, line) for place, line in enumerate(report.report)]
+            answers = [
+                self._shorten_line(position, line) for position, line in enumerate(report.report)
+            ]
         data: dict[str, Any] = {
             "score": report.score,
             "reward": report.raw_score,
             "answers": answers,
         }
-        rest: dict[str, Any] = {}
-        found = _rest_of(report)
-        if found != self._usual:
-            pairs = zip(_REST, found, self._usual, strict=True)
-            rest = {name: value for name, value, usual in pairs if value != usual}
-        if report.llm_raw_score != (report.raw_score if self._judged else None):
-            rest["llm_raw_score"] = report.llm_raw_score
+        unusual: dict[str, Any] = {}
+        derived = _get_derived_fields(report)
+        if derived != self._usual:
+            for name, value, usual in zip(_DERIVED_FIELDS, derived, self._usual, strict=True):
+                if value != usual:
+                    unusual[name] = value
+        usual_llm_score = report.raw_score if self._has_judged else None
+        if report.llm_raw_score != usual_llm_score:
+            unusual["llm_raw_score"] = report.llm_raw_score
         if not report.scored:
-            rest["partial_reward"] = report.partial_reward
-        if rest:
-            data["report"] = rest
+            unusual["partial_reward"] = report.partial_reward
+        if unusual:
+            data["report"] = unusual
         return data
 
-    def _are_ours(self, criteria: Sequence[Criterion]) -> bool:
-        if list(map(_LINE, criteria)) != list(map(_LINE, self._criteria)):
+    def _has_our_criteria(self, report: EvaluationReport) -> bool:
+        """Return whether the criteria of a report make the same lines as those of the run."""
+        criteria = report.criteria
+        if criteria is self._equal_criteria:  # as in nearly every row
+            return True
+        lines = [_get_line_attributes(criterion) for criterion in criteria]
+        if lines != [_get_line_attributes(criterion) for criterion in self._criteria]:
             return False
-        self._same = criteria
+        self._equal_criteria = criteria
         return True
 
-    def _answer(self, place: int, line: CriterionReport) -> Any:
-        if place < len(self._criteria) and make_line(self._criteria[place], line.as_score) == line:
-            return _short(line.as_score)
-        return _dumped(line)
+    def _shorten_line(self, position: int, line: CriterionReport) -> Any:
+        if position < len(self._criteria):
+            score = line.as_score
+            if make_line(self._criteria[position], score) == line:
+                return _shorten_score(score)
+        return _dump_line(line)
 
-    def report(self, data: Mapping[str, Any]) -> EvaluationReport:
-        """The report that `short` was given."""
-        raw, answers = data["reward"], data["answers"]
-        known: dict[str, Any] = dict(zip(_REST, self._usual, strict=True))
-        if answers is not None:
-            read = [_long(answer) for answer in answers]
-            if len(read) == len(self._criteria) and dict not in map(type, read):
-                known |= {"criteria": self._criteria, "answers": read}
+    def read_report(self, data: Mapping[str, Any]) -> EvaluationReport:
+        """Return the report from what `shorten` returned."""
+        values: dict[str, Any] = dict(zip(_DERIVED_FIELDS, self._usual, strict=True))
+        if data["answers"] is not None:
+            answers = [_read_answer(answer) for answer in data["answers"]]
+            has_lines = any(isinstance(answer, dict) for answer in answers)
+            if len(answers) == len(self._criteria) and not has_lines:
+                values |= {"criteria": self._criteria, "answers": answers}
             else:
-                known["report"] = [
+                values["report"] = [
                     CriterionReport.model_validate(answer)
                     if isinstance(answer, dict)
-                    else make_line(self._criteria[place], answer)
-                    for place, answer in enumerate(read)
+                    else make_line(self._criteria[position], answer)
+                    for position, answer in enumerate(answers)
                 ]
-        known |= {
-            "score": data["score"],
-            "raw_score": raw,
-            "llm_raw_score": raw if self._judged else None,
-        }
-        known |= data.get("report", {})
-        known["vetoed_by"] = tuple(known["vetoed_by"])
-        return EvaluationReport(**known)
+        values["score"] = data["score"]
+        values["raw_score"] = data["reward"]
+        values["llm_raw_score"] = data["reward"] if self._has_judged else None
+        values |= data.get("report", {})
+        values["vetoed_by"] = tuple(values["vetoed_by"])
+        return EvaluationReport(**values)
 
 
-def _short(score: Score) -> list[Any]:
-    value, reason, verdict, error, lines, disagreement, citations, asked = score
-    short = [
-        value,
-        verdict,
-        str(reason or ""),
-        error,
-        list(map(_dumped, lines)),
-        disagreement,
-        list(citations),
+def _shorten_score(score: Score) -> list[Any]:
+    """Return a score in the form of `SavedAnswer`, without empty values at its end."""
+    saved = [
+        score.value,
+        score.verdict,
+        str(score.reason or ""),
+        score.error,
+        [_dump_line(line) for line in score.lines],
+        score.disagreement,
+        list(score.citations),
     ]
-    if not asked:
-        return [*short, asked]
-    while len(short) > 1 and (short[-1] is None or short[-1] == "" or short[-1] == []):
-        short.pop()
-    return short
+    if not score.asked:
+        return [*saved, score.asked]
+    while len(saved) > 1 and (saved[-1] is None or saved[-1] == "" or saved[-1] == []):
+        saved.pop()
+    return saved
 
 
-def _dumped(line: Any) -> Any:
-    return (
-        line.model_dump(mode="json", exclude_defaults=True)
-        if isinstance(line, CriterionReport)
-        else line
-    )
+def _dump_line(line: Any) -> Any:
+    if isinstance(line, CriterionReport):
+        return line.model_dump(mode="json", exclude_defaults=True)
+    return line
 
 
-def _long(answer: Any) -> Any:
-    """An answer as it was: a number, a mapping, or the score that `_short` was given."""
-    if type(answer) in (float, int, bool, dict):
-        return answer
-    value, verdict, reason, *rest = form_of(SavedAnswer).validate_python(answer)
-    return Score(value, reason, verdict, *rest)
+def _read_answer(saved: Any) -> Any:
+    """Return a saved answer as a number, a line of a report as a mapping, or a `Score`."""
+    if type(saved) in (float, int, bool, dict):
+        return saved
+    value, verdict, reason, *others = form_of(SavedAnswer).validate_python(saved)
+    return Score(value, reason, verdict, *others)
 
 
 def _parse(data: bytes, where: str) -> dict[str, Any]:
@@ -551,7 +577,7 @@ def _unreadable(where: str, problem: str) -> RunError:
 
 
 def is_encodable(text: str) -> bool:
-    """Return whether UTF-8 can hold a text, which half characters (lone surrogates) prevent."""
+    """Return whether UTF-8 can hold a text. It cannot hold half characters (lone surrogates)."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -576,35 +602,40 @@ def _save_call(position: int, call: Mapping[str, Any]) -> SavedCall:
     )
 
 
-LONGEST_TITLE = 300  # characters of a requirement by which a criterion of a row's own rubric goes
+LONGEST_TITLE = 300  # characters of a requirement that serve as the title of a criterion
 
-# What a derived name leaves out and what may make all the difference: `x > 5` and `x < 5` are both `x_5`.
-_TELLING = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
+# Characters that a derived name leaves out although they matter: `x > 5` and `x < 5` are both `x_5`.
+_LOST_CHARACTER = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
 
 
 def title_of(name: str, requirement: str | None) -> str:
-    """What a criterion of a row's own rubric goes by among those of all rows: its name, or its requirement."""
-    # A name that was derived from a requirement may be cut off, and then stands for many: `x_5` for `x > 5`.
+    """Return the title of a criterion of a row's own rubric: its name, or its requirement.
+
+    The requirement, if the name was derived from it and could stand for other requirements too.
+    """
     if requirement is None or not name.startswith(make_slug(requirement)):
         return name
-    whole = "_".join(re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold()))
-    if name == whole and not _TELLING.search(requirement):
+    whole_name = "_".join(re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold()))
+    if name == whole_name and not _LOST_CHARACTER.search(requirement):
         return name
-    # A filter puts it in quotation marks.
-    words = " ".join(requirement.split()).replace('"', "'")
-    return (
-        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_json(words)[:8]}"
-    )
+    # Filters of the page put a title in double quotes.
+    title = " ".join(requirement.split()).replace('"', "'")
+    if len(title) <= LONGEST_TITLE:
+        return title
+    return f"{title[:LONGEST_TITLE]}… {hash_json(title)[:8]}"
 
 
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
-    """What the lines of a report go by: numbered where a group has a name twice; `is_own` for a row's own rubric."""
+    """Return a different name for each criterion: a second `clear` becomes `clear_2`.
+
+    `is_own` says that they are from a row's own rubric, and so need titles.
+    """
     names = [title_of(line.name, line.requirement) if is_own else line.name for line in lines]
     if len(set(names)) == len(names):
         return names
-    seen: Counter[str] = Counter()
-    apart: list[str] = []
+    counts: Counter[str] = Counter()
+    numbered: list[str] = []
     for name in names:
-        seen[name] += 1
-        apart.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return apart
+        counts[name] += 1
+        numbered.append(name if counts[name] == 1 else f"{name}_{counts[name]}")
+    return numbered
