@@ -51,18 +51,20 @@ def normalise(totals: Totals, scale: Scale = "unit") -> float | None:
 
 
 def normalise_sum(raw: float, gain: float, loss: float, scale: Scale) -> float | None:
-    """Return the score for a weighted sum; see `normalise`."""
+    """Return the score for the weighted sum `raw`; see `normalise` and `Totals`."""
     if scale == "raw":
         return raw
     if gain > 0:
         share = raw / gain
     elif loss > 0 and scale == "unit":
+        # All weights are negative: without any loss the share is 1.
         lost = -raw
         share = 1 - lost / loss
     else:
         return None
     if scale == "open" or 0.0 <= share <= 1.0:
         return share
+    # Clamped by hand, since `min` and `max` are slower.
     return 1.0 if share > 1.0 else 0.0
 
 

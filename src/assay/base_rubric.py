@@ -49,47 +49,47 @@ class BaseRubric(ABC):
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None,
-        called: ScoringMethod,
+        called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Return one report per rollout by asking the criteria, before any shaping.
 
-        `called` is the scoring method that the caller called. A `RubricGroup` needs it: it uses
-        the same method of its child rubrics, which may override it.
+        `called_method` is the scoring method that the caller called. A `RubricGroup` needs it: it
+        uses the same method of its child rubrics, which may override it.
         """
 
     async def score_all(
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None = None,
-        called: ScoringMethod = "score",
+        called_method: ScoringMethod = "score",
     ) -> list[EvaluationReport]:
         """Return one report per rollout. All scoring goes through this method.
 
         If a subclass overrides a scoring method, the override is called, unless this call comes
-        from the override itself. `called` is the method that the caller called.
+        from the override itself. `called_method` is the method that the caller called.
         """
         if self.overridden and rollouts:
             call = current_call(self)
             if call is not None:
                 autograder = autograder or call.autograder
             else:
-                method = self._choose_override(called)
+                method = self._choose_override(called_method)
                 if method is not None:
                     return await score_by_override(self, rollouts, autograder, method)
-        reports = await self._score_by_criteria(rollouts, autograder, called)
+        reports = await self._score_by_criteria(rollouts, autograder, called_method)
         if not self.shaping:
             return reports
         fields = [rollout.fields for rollout in rollouts]
         return shape_rewards(reports, fields, self.shaping, self.on_error)
 
-    def _choose_override(self, called: ScoringMethod) -> ScoringMethod | None:
+    def _choose_override(self, called_method: ScoringMethod) -> ScoringMethod | None:
         """Return the overridden method to score by; None to score by the criteria.
 
         That is the method that the caller called, if it is overridden. Otherwise it is another
         one that is, so that a subclass needs only one override for all ways of scoring.
         """
-        if called in self.overridden:
-            return called
+        if called_method in self.overridden:
+            return called_method
         for method in METHODS:
             if method in self.overridden:
                 return method
@@ -192,7 +192,7 @@ class BaseRubric(ABC):
                 "state": [{} if state is None else state],
             }
         )
-        reports = run_sync(self.score_all(rollouts, called="score_rollout"))
+        reports = run_sync(self.score_all(rollouts, called_method="score_rollout"))
         return {name: column[0] for name, column in self._make_columns(reports).items()}
 
     def score_rollouts(
@@ -219,7 +219,7 @@ class BaseRubric(ABC):
                 "state": [{} for _ in prompts] if states is None else states,
             }
         )
-        reports = run_sync(self.score_all(rollouts, called="score_group"))
+        reports = run_sync(self.score_all(rollouts, called_method="score_group"))
         return self._make_columns(reports)
 
     def _make_columns(self, reports: Sequence[EvaluationReport]) -> dict[str, list[float | None]]:
@@ -273,20 +273,20 @@ class BaseRubric(ABC):
     async def _score_states(
         self,
         states: States,
-        called: ScoringMethod,
+        called_method: ScoringMethod,
         autograder: Grader | None = None,
         estimator: Estimator | None = None,
     ) -> list[EvaluationReport]:
         """Score states, and write the results into them.
 
-        With an estimator, the advantages are written too. `called` is the scoring method that the
-        caller called. If an override called it, the results are noted for `score_by_override`,
-        since the override may change what is written here.
+        With an estimator, the advantages are written too. `called_method` is the scoring method
+        that the caller called. If an override called it, the results are noted for
+        `score_by_override`, since the override may change what is written here.
         """
         _check_states(states)
         started = time.perf_counter()
         rollouts = [Rollout.from_state(state) for state in states]
-        reports = await self.score_all(rollouts, autograder, called)
+        reports = await self.score_all(rollouts, autograder, called_method)
         elapsed_ms = (time.perf_counter() - started) * 1000
         group_advantages: list[float | None] = [None] * len(states)
         if estimator is not None:

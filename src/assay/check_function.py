@@ -25,9 +25,9 @@ _COMPLETION_NAMES: Final = frozenset({"completion", "text", "messages"})
 # Arguments of checks of single rollouts, and of group functions.
 _SINGLE_NAMES: Final = SINGULAR | {"text"}
 _GROUP_NAMES: Final = {**PLURALS, "texts": "text"}
-# Arguments that are not fields of a rollout: its state, what is made of its completion, and whether
-# a text check reads reasoning.
-_MADE_NAMES: Final = frozenset({"state", "text", "messages", "with_reasoning"})
+# Arguments that are not looked up among the fields: the state, what is computed from the
+# completion, and whether a text check reads reasoning.
+_COMPUTED_NAMES: Final = frozenset({"state", "text", "messages", "with_reasoning"})
 
 
 # Returns a function that takes the same arguments as a check and calls it elsewhere.
@@ -82,8 +82,8 @@ class CheckFunction:
         # A group function that does not compare its rollouts says so by `independent = True`.
         self.compares = self.is_group and getattr(function, "independent", False) is not True
         self.parameters = {p.name: self._describe_parameter(p) for p in named}
-        self._field_names = [name for name in self.parameters if name not in _MADE_NAMES]
-        self._made_names = [name for name in self.parameters if name in _MADE_NAMES]
+        self._field_names = [name for name in self.parameters if name not in _COMPUTED_NAMES]
+        self._computed_names = [name for name in self.parameters if name in _COMPUTED_NAMES]
         self._positional_names = [p.name for p in named if p.kind is p.POSITIONAL_ONLY]
         # Whether all arguments can be passed as keywords just as they are.
         self._takes_keywords_only = not (self._positional_names or self._bound_names)
@@ -123,7 +123,7 @@ class CheckFunction:
                     arguments[name] = fields[name]
                 else:
                     arguments[name] = self._find_argument(name, rollout, class_objects)
-        for name in self._made_names:
+        for name in self._computed_names:
             arguments[name] = self._find_argument(name, rollout, class_objects)
         if self._takes_keywords_only:
             return self.function(**arguments)

@@ -70,7 +70,8 @@ class ScoringContext(NamedTuple):
     grader: Grader | None
     on_error: OnError
     read_completion: ReadCompletion
-    called: ScoringMethod = "score"  # the method that the caller called, also for nested rubrics
+    # The scoring method that the caller called; nested rubrics get it too.
+    called_method: ScoringMethod = "score"
     version: str = ""  # of the rubric, for the reports
 
     @property
@@ -178,15 +179,37 @@ def _answer_without_asking(
     It is not asked if it is for the judge and a check of the gate failed, if its `when` does not
     hold, or if it reads a completion that is unreadable.
     """
-    plan = context.plan
     criterion = planned.criterion
-    # The checks of a dry run read the real texts, unless others stand in for them.
+    # In a dry run on stand-ins for the real texts, the answers of checks mean nothing. Whatever
+    # depends on them then counts as asked.
     checks_are_unknown = is_dry_run() and has_stand_ins()
-    if plan.gate and planned.asks_model and not checks_are_unknown:
-        if result.gate_failure == "unknown":
-            result.gate_failure = _find_gate_failure(result, context)
-        if result.gate_failure is not None:
-            return result.gate_failure.make_answer(criterion)
+    answer: Score | None = None
+    if context.plan.gate and planned.asks_model and not checks_are_unknown:
+        answer = _answer_by_gate(criterion, result, context)
+    if answer is None and criterion.when:
+        answer = _answer_by_column_conditions(criterion, result, context)
+    if answer is None and criterion.when and not checks_are_unknown:
+        answer = _answer_by_verdict_conditions(criterion, result, context)
+    if answer is None and result.unreadable is not None and planned.reads_completion:
+        answer = Score.failed(result.unreadable)
+    return answer
+
+
+def _answer_by_gate(
+    criterion: Criterion, result: RolloutAnswers, context: ScoringContext
+) -> Score | None:
+    """Return the answer if a check of the gate failed; None if the judge may be asked."""
+    if result.gate_failure == "unknown":
+        result.gate_failure = _find_gate_failure(result, context)
+    if result.gate_failure is None:
+        return None
+    return result.gate_failure.make_answer(criterion)
+
+
+def _answer_by_column_conditions(
+    criterion: Criterion, result: RolloutAnswers, context: ScoringContext
+) -> Score | None:
+    """Return the answer if a condition on a column does not hold; None if all of them hold."""
     for condition in criterion.column_conditions:
         try:
             holds = condition.holds(result.rollout.columns)
@@ -195,10 +218,15 @@ def _answer_without_asking(
         if not holds:
             wanted = " or ".join(map(str, condition.values))
             return _make_unasked(criterion, f"{condition.column!r} is not {wanted}")
-    conditions = criterion.verdict_conditions
-    if checks_are_unknown:
-        conditions = ()
-    for name, verdicts in conditions:
+    return None
+
+
+def _answer_by_verdict_conditions(
+    criterion: Criterion, result: RolloutAnswers, context: ScoringContext
+) -> Score | None:
+    """Return the answer if a condition on another criterion does not hold; None if all hold."""
+    plan = context.plan
+    for name, verdicts in criterion.verdict_conditions:
         index = plan.names.index(name)
         if index in result.judged_as_whole:
             return Score.failed(
@@ -213,8 +241,6 @@ def _answer_without_asking(
         holds = line.verdict in verdicts if verdicts else line.passed
         if not holds:
             return _make_unasked(criterion, f"{name!r} is {line.verdict or line.value}")
-    if result.unreadable is not None and planned.reads_completion:
-        return Score.failed(result.unreadable)
     return None
 
 
@@ -289,6 +315,7 @@ class SingleChecks:
 
     async def check_all(self, results: Sequence[RolloutAnswers]) -> None:
         """Check rollouts one by one until a check has to be awaited, then concurrently."""
+        # What `_check_in_order` takes from the iterator is no longer in it below.
         remaining = iter(results)
         if not self.must_await:
             await self._check_in_order(remaining)
@@ -440,15 +467,15 @@ async def _call_group_function(
 ) -> list[Answer]:
     """Call a group function about all rollouts that have its arguments.
 
-    A function that compares the rollouts is called about all of them, or not at all.
+    A function that compares the rollouts must get all of them: if one lacks an argument, the call
+    raises, and no rollout has an answer.
     """
     function = planned.function
     assert function is not None
     answers: list[Answer] = [UNASKED] * len(rollouts)
-    complete: list[int] = []  # the rollouts that have a value for every argument
+    complete: list[int] = []  # the indices of the rollouts that the function is called about
     for index, rollout in enumerate(rollouts):
         missing = None
-        # If it compares and a rollout lacks an argument, the call below raises.
         if not function.compares:
             missing = function.find_missing(rollout, context.class_objects)
         if missing is None:
@@ -496,7 +523,7 @@ async def _check_steps(
         grader=context.grader,
         on_error=context.on_error,
         read_completion=context.read_completion,
-        called=context.called,
+        called_method=context.called_method,
     )
 
     async def check_steps_of(rollout: Rollout) -> Answer:
@@ -519,15 +546,21 @@ async def _check_steps(
 async def _score_by_nested_rubric(
     planned: PlannedCriterion, rollouts: Sequence[Rollout], context: ScoringContext
 ) -> list[Answer]:
-    """Score rollouts by a nested rubric; its normalised score is the answer."""
+    """Score rollouts by a nested rubric; its normalised score is the answer.
+
+    A rubric without a grader of its own is given the grader of this call.
+    """
     scorer: Any = planned.criterion.check
     options: dict[str, Any] = {}
     needs_grader = hasattr(scorer, "autograder") and scorer.autograder is None
     if needs_grader and context.grader is not None:
         options["autograder"] = context.grader
-    if hasattr(scorer, "score_all"):  # a rubric, which may override the method that was called
-        reports = await scorer.score_all(rollouts, **options, called=context.called)
+    if hasattr(scorer, "score_all"):
+        # A rubric. If it overrides the method that the outer rubric was called by, this calls it.
+        options["called_method"] = context.called_method
+        reports = await scorer.score_all(rollouts, **options)
     else:
+        # Any other object with a method `score` that returns reports.
         reports = await scorer.score(rollouts, **options)
     if len(reports) != len(rollouts):
         raise ValueError(f"it returned {len(reports)} reports for {len(rollouts)} rollouts")
@@ -650,10 +683,14 @@ def _record_reply(reply: JudgeAnswer, asked: Sequence[_Question], result: Rollou
 
 
 def _restore_requirements(report: EvaluationReport, asked: Sequence[_Question]) -> EvaluationReport:
-    """Return a grader's report with the requirements of the rubric instead of filled ones."""
+    """Return a grader's report with the requirements as they are written in the rubric.
+
+    The judge was asked with the columns of the rollout in place of the placeholders.
+    """
     templates: dict[str, str | None] = {}
     for planned, criterion in asked:
-        if criterion is not planned.criterion:
+        has_filled_placeholders = criterion is not planned.criterion
+        if has_filled_placeholders:
             templates[criterion.name] = planned.criterion.requirement
     if not templates or report.report is None:
         return report
@@ -777,8 +814,9 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
 
 
 def _aggregate(result: RolloutAnswers, context: ScoringContext) -> EvaluationReport:
-    """Return the report by the rubric's aggregation rule, whatever the answers are.
+    """Return the report by the rubric's aggregation rule.
 
+    Unlike `_add_up`, this takes any rule, and answers without a value.
     If a grader judged some criteria as a whole, the rule is applied to the other criteria, and
     the grader's report is added.
     """

@@ -97,13 +97,14 @@ def _track_calls(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def wrapper(self: "BaseRubric", *args: Any, **options: Any) -> Any:
         if current_call(self) is not None:
-            # Another override of this rubric called this one, and is tracked already.
+            # Another override of this rubric called this one. That call is tracked already.
             return await method(self, *args, **options)
         call = OverrideCall(self, options.get("autograder"), is_nested=False)
         with set_variable(_CURRENT, call):
             returned = await method(self, *args, **options)
-        for state, base in call.base_results.values():
-            _drop_outdated_error(state, base)
+        # The base method may have written an error into a state that now has a reward.
+        for state, base_result in call.base_results.values():
+            _drop_outdated_error(state, base_result)
         return returned
 
     return wrapper

@@ -482,6 +482,7 @@ class EvaluationReport:
         changes = update or {}
         fields: dict[str, Any] = {name: getattr(self, name) for name in _STORED_FIELDS}
         if "report" not in changes:
+            # New lines replace all of these.
             fields["report"] = self._lines
             fields["criteria"] = self.criteria
             fields["answers"] = self.answers
@@ -646,9 +647,10 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     gain = total(gains)
     loss = total(losses)
     reward = total(rewards)
-    # None if no part has a sum of its own behind its score, or no part is shaped.
+    # `worth` and `unshaped` of a report are None if they would be the same as its reward.
     worth = _sum_or_none([part.worth for part in parts], rewards)
     unshaped = _sum_or_none([part.unshaped for part in parts], rewards)
+    # The lines are made from these when they are read. If a part has lines only, so has the sum.
     criteria, answers = _join_answers(parts)
     score: float | None = None
     if is_scored:
@@ -723,20 +725,24 @@ def _is_empty(report: EvaluationReport) -> bool:
 
 
 def _sum_step_rewards(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:
-    """Add the rewards of turns; a rubric that is not about steps adds its reward to every turn.
+    """Return the sum of the rewards of each turn; None if no report has rewards of turns.
 
-    The sum of a turn is None if one of its rewards is missing.
+    A report without rewards of turns adds its own reward to every turn. The sum of a turn is None
+    if one of the reports has no reward to add.
     """
-    if [part.step_rewards for part in parts].count(None) == len(parts):
+    known_rewards = [part.step_rewards for part in parts if part.step_rewards is not None]
+    if not known_rewards:
         return None
-    turns = dict.fromkeys(turn for part in parts for turn in part.step_rewards or ())
+    turns: dict[str, None] = {}  # used as an ordered set
+    for rewards_by_turn in known_rewards:
+        turns |= dict.fromkeys(rewards_by_turn)
     sums: dict[str, float | None] = {}
     for turn in turns:
         rewards: list[float] = []
         for part in parts:
             reward = part.raw_score if part.applies else 0.0
             if part.step_rewards is not None:
-                # A turn that this rubric does not know gets the reward of the rollout.
+                # A turn that this report does not have gets its reward for the rollout.
                 reward = part.step_rewards.get(turn, reward)
             if reward is not None:
                 rewards.append(reward)

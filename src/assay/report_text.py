@@ -50,6 +50,7 @@ class _ErrorText:
         self._known_errors = known_errors
 
     def format(self, error: str) -> str:
+        """Return the message, or its kind and the report in which it was already written."""
         if error not in self._known_errors:
             self._known_errors[error] = self._name
             return shorten_middle(error)

@@ -150,10 +150,10 @@ class Rollout:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What the requirements and checks of a rubric can be filled with, by name.
+        """The values, by name, that can fill the placeholders of a rubric.
 
-        That is every field but the completion, the results of scoring, and the task and the info
-        of a rollout that was given none.
+        These are all fields except the completion and the results of scoring. The task and the
+        info are left out too if they have their default values.
         """
         columns = {**self.state, **self._input_row, **self.fields}
         for name in _NOT_COLUMNS:

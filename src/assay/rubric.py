@@ -161,7 +161,7 @@ class Rubric(BaseRubric, Loadable):
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None,
-        called: ScoringMethod,
+        called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Return one report per rollout, by the criteria of this rubric."""
         context = ScoringContext(
@@ -170,7 +170,7 @@ class Rubric(BaseRubric, Loadable):
             grader=self.autograder if autograder is None else autograder,
             on_error=self.on_error,
             read_completion=self._read_completion,
-            called=called,
+            called_method=called_method,
             version=self._get_version(),
         )
         if self.shows is None and self.thinking is None:
@@ -500,7 +500,7 @@ class RubricGroup(Rubric):
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None,
-        called: ScoringMethod,
+        called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Return one report per rollout, which adds up the reports of all children."""
         reports_by_child: list[list[EvaluationReport]] = []
@@ -509,7 +509,7 @@ class RubricGroup(Rubric):
             # The grader of this call takes precedence over the child's, and that over the group's.
             grader = autograder or child.autograder or self.autograder
             with set_shows(self.shows), set_thinking(self.thinking):
-                reports_by_child.append(await child.score_all(rollouts, grader, called))
+                reports_by_child.append(await child.score_all(rollouts, grader, called_method))
         version = self._get_version()
         sums: list[EvaluationReport] = []
         for reports in zip(*reports_by_child, strict=True):
@@ -574,9 +574,10 @@ class RubricGroup(Rubric):
 
     def _raise_if_group_needed(self) -> None:
         """Raise RubricError if there are no criteria, or if a child needs the rest of the group."""
+        # Children that add nothing to the reward are passed over.
         children = [child for child in self._check_children() if len(child) or child.own_methods]
         if not children:
-            super()._raise_if_group_needed()
+            super()._raise_if_group_needed()  # there are no criteria
         for child in children:
             child._raise_if_group_needed()  # pyright: ignore[reportPrivateUsage]
         self._raise_if_shaping_compares()
@@ -607,19 +608,20 @@ def rubric_at(node: Node, *, allow_code: bool = False, **options: Any) -> "Rubri
 def rubrics_inside(
     rubric: Rubric, node: Node | None = None, path: str = ""
 ) -> Iterator[tuple[str, Rubric, Sequence[Node | None]]]:
-    """Yield the rubric and all rubrics inside it that have criteria of their own.
+    """Yield the rubric and all rubrics inside it, except groups, which have no criteria.
 
-    Each comes with the names of the rubrics around it (`outer/inner/`), and with the nodes of its
-    criteria in the file that it was read from, or None for each without a file.
+    Each comes after a prefix for the names of its criteria, such as `outer/inner/`, and before the
+    nodes of its criteria in the file that it was read from. Without a file, the nodes are None.
+    `node` and `path` are the node and the prefix of `rubric` itself.
     """
     if isinstance(rubric, RubricGroup):
         for index, child in enumerate(rubric.rubrics):
             child_node = None if node is None else node.at("rubrics").at(index)
             yield from rubrics_inside(child, child_node, f"{path}{child.name or index}/")
         return
-    nodes: Sequence[Node | None] = (
-        [None] * len(rubric) if node is None else find_criterion_nodes(node)
-    )
+    nodes: Sequence[Node | None] = [None] * len(rubric)
+    if node is not None:
+        nodes = find_criterion_nodes(node)
     yield path, rubric, nodes
     for criterion, criterion_node in zip(rubric.criteria, nodes, strict=True):
         if isinstance(criterion.check, Rubric):

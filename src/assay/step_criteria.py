@@ -155,15 +155,16 @@ def compute_turn_rewards(
     turns = [step.address for step in read_steps(fields, "step")]
     if not report.scored or report.answers is None:
         return dict.fromkeys(turns, report.raw_score)
-    answers: list[Answer] = []
+    # Both lists have one entry per criterion.
+    rollout_answers: list[Answer] = []
     answers_by_turn: list[Mapping[str, Answer]] = []
     for criterion, line in zip(report.criteria, report.lines, strict=True):
-        answers.append(line.as_score)
+        rollout_answers.append(line.as_score)
         answers_by_turn.append(assign_to_turns(criterion, line, turns))
     rewards: dict[str, float | None] = {}
     for turn in turns:
-        answers_of_turn: list[Answer] = []
-        for answer, by_address in zip(answers, answers_by_turn, strict=True):
-            answers_of_turn.append(by_address.get(turn, answer))
-        rewards[turn] = compute_reward(answers_of_turn)
+        turn_answers: list[Answer] = []
+        for rollout_answer, by_turn in zip(rollout_answers, answers_by_turn, strict=True):
+            turn_answers.append(by_turn.get(turn, rollout_answer))
+        rewards[turn] = compute_reward(turn_answers)
     return rewards

@@ -76,12 +76,12 @@ class RowRubric(Rubric):
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None,
-        called: ScoringMethod,
+        called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         score = super()._score_by_criteria
         is_nested = current_work_budget.get() is not None
         if self.budget is None or is_nested:
-            return await score(rollouts, autograder, called)
+            return await score(rollouts, autograder, called_method)
         try:
             self._plan.refuse_missing_grader(self.autograder or autograder)
         except RubricError as error:
@@ -91,7 +91,7 @@ class RowRubric(Rubric):
 
         async def score_rollout(rollout: Rollout) -> EvaluationReport:
             with set_variable(current_work_budget, WorkBudget(seconds)):
-                [report] = await score([rollout], autograder, called)
+                [report] = await score([rollout], autograder, called_method)
             return report
 
         return await run_concurrently(score_rollout, rollouts)

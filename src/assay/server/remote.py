@@ -227,7 +227,7 @@ class RemoteRubric(BaseRubric):
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None,
-        called: ScoringMethod,
+        called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         if autograder is not None:
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")

@@ -126,20 +126,20 @@ class Rubric(Hooked, assay.Rubric):
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None = None,
-        called: ScoringMethod = "score",
+        called_method: ScoringMethod = "score",
     ) -> list[EvaluationReport]:
         adapted = [self._adapt_rollout(rollout) for rollout in rollouts]
-        return await super().score_all(adapted, autograder, called)
+        return await super().score_all(adapted, autograder, called_method)
 
-    def _choose_override(self, called: ScoringMethod) -> ScoringMethod | None:
+    def _choose_override(self, called_method: ScoringMethod) -> ScoringMethod | None:
         """Return the overridden method to score by.
 
         verifiers has `score_rollout` and `score_group`. It scores by the criteria if the one that
         was called is not overridden, even if the other one is. `compat.strict = False` follows it.
         """
-        if not compat.strict and called != "score" and called not in self.overridden:
+        if not compat.strict and called_method != "score" and called_method not in self.overridden:
             return None
-        return super()._choose_override(called)
+        return super()._choose_override(called_method)
 
     async def reports_on_group(
         self, states: States, autograder: Grader | None = None
