@@ -247,9 +247,8 @@ class _Progress:
         unasked = Score(reason="not asked: the result was decided without it", asked=False)
         lines: list[CriterionReport] = []
         for index, criterion in enumerate(self.criteria):
-            line = make_line(criterion, self.scores.get(index, unasked))
-            is_asked = index in self.scores
-            lines.append(line.model_copy(update={"asked": is_asked}))
+            score = self.scores.get(index, unasked)
+            lines.append(make_line(criterion, score))
         return lines
 
     def _get_pass_or_fail(self, passes: bool) -> dict[str, Any]:

@@ -54,8 +54,12 @@ class Guarded(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        """Return the grader's answer, or the worst verdicts. Raises if the guard has no answer."""
+        """Return the grader's answer, or the worst verdicts for a prompt injection.
+
+        Raises if the question whether there is one has no answer.
+        """
         grader = self.inner[0]
+        # A response without content cannot attack; the grader itself deals with it.
         has_content = explain_degenerate(judge_input.assistant_text) is None
         if criteria and has_content:
             attack = await self._find_attack(judge_input, on_error)

@@ -72,18 +72,7 @@ def plan_pieces(
     if fits(window, grader.system_prompt, longest_question, query, reference, judge_input.text):
         return None
 
-    # What is left for a piece after everything else that a prompt may contain.
-    capacity = int(_FILLED_SHARE * window * _BYTES_PER_TOKEN)
-    for text in (
-        grader.system_prompt,
-        grader.options.extra_instructions,
-        system_prompt("citing"),
-        system_prompt("piece"),
-        system_prompt("settle"),
-        longest_question,
-        reference,
-    ):
-        capacity -= size_of(text)
+    capacity = _compute_capacity(grader, window, [longest_question, reference])
     parts = judge_input.parts or read_parts(judge_input.query, judge_input.text)
     parts_to_read = parts
     shown_query = None
@@ -108,6 +97,25 @@ def plan_pieces(
         pieces=split_into_pieces(parts_to_read, capacity),
         capacity=capacity,
     )
+
+
+def _compute_capacity(grader: BatchGrader[Any], window: int, other_texts: Sequence[str]) -> int:
+    """Return how many bytes of a window are left for a piece.
+
+    The rest is for the instructions of the judge and for `other_texts`. The capacity is negative
+    if these do not fit.
+    """
+    capacity = int(_FILLED_SHARE * window * _BYTES_PER_TOKEN)
+    instructions = [
+        grader.system_prompt,
+        grader.options.extra_instructions,
+        system_prompt("citing"),
+        system_prompt("piece"),
+        system_prompt("settle"),
+    ]
+    for text in (*instructions, *other_texts):
+        capacity -= size_of(text)
+    return capacity
 
 
 def fits(window: int, *texts: str) -> bool:

@@ -268,8 +268,10 @@ class _Conversation:
 
         Calls beyond the limit get an error message as their result.
         """
-        allowed = tool_calls[: self.limits.looks - len(self.calls)]
+        looks_left = self.limits.looks - len(self.calls)
+        allowed = tool_calls[:looks_left]
         for call in allowed:
+            # Written for people, as `read_file(path: notes.txt)`.
             arguments = _JSON_PUNCTUATION.sub("", call.arguments)[:_MAX_ARGUMENTS_LENGTH]
             self.calls.append(f"{call.name}({arguments})")
         results: list[str | Medium] = []
