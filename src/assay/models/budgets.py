@@ -550,19 +550,21 @@ class Ledger:
             raise
 
     def _serve_waiting(self) -> None:
-        """Let waiting calls and rollouts go, in order, until there are not enough dollars.
+        """Let waiting calls go, and then waiting rollouts, as far as there are dollars for them.
 
-        The ledger is locked.
+        Each of the two queues is served in order: those behind one that must go on waiting wait
+        too. The ledger is locked.
         """
         for queue in (self._waiting_calls, self._waiting_rollouts):
             while queue:
                 waiting = queue[0]
                 try:
-                    if not waiting.try_take():
-                        break
-                except BudgetExceeded as error:
+                    has_taken = waiting.try_take()
+                except BudgetExceeded as error:  # there will never be enough dollars
                     waiting.turn.set_exception(error)
                 else:
+                    if not has_taken:
+                        break
                     waiting.turn.set_result(None)
                 queue.popleft()
 

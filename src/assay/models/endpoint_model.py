@@ -118,7 +118,8 @@ class EndpointModel:
             # Only answered requests cost something: the first one, and the repair.
             most_cost = expected_cost + self.price.of(repair)
         answered_requests = 2
-        refused_requests = len(self._write_payload(request, omitted=frozenset()).used)
+        payload = self._write_payload(request, omitted=frozenset())
+        refused_requests = len(payload.optional_parameters)
         most_requests = answered_requests + refused_requests
         count_call(expected, expected_cost)
         count_here(
@@ -180,7 +181,7 @@ class EndpointModel:
             # The payload is written for each attempt, because another call may have found out in
             # the meantime which parameters the endpoint refuses.
             payload = self._write_payload(request, omitted)
-            sent_parameters = payload.used
+            sent_parameters = payload.optional_parameters
             note_sent_body(payload.body)
             return await send(payload, seconds)
 

@@ -120,7 +120,8 @@ def _split_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(url)
-        URL(split_login(url)[0])
+        url_without_login, _, _ = split_login(url)
+        URL(url_without_login)  # raises ValueError if aiohttp cannot use the address
     except ValueError:
         raise Refused(
             f"{url!r} is not an address: give one such as http://127.0.0.1:8000/v1"

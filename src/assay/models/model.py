@@ -110,7 +110,7 @@ class Request:
 
     @cached_property
     def content(self) -> str:
-        """Everything that affects the answer, as one text, by which equal requests are found."""
+        """Everything that affects the answer, as one text: equal requests have the same."""
         settings = (
             f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} "
         )
@@ -131,8 +131,10 @@ class Request:
                     contents.append(message["content"])
             is_text = all(type(content) is str for content in contents)
             text = "".join(contents) if is_text else dumps(contents, default=_describe_medium)
-            # The length comes first, so that no text can look like the text of two messages.
-            texts.append(f"{role} {is_text:d} {len(text)} {text}")
+            # The kind, 1 for a text and 0 for JSON, and the length come first, so that no text can
+            # look like JSON or like the text of two messages.
+            kind = int(is_text)
+            texts.append(f"{role} {kind} {len(text)} {text}")
         return "".join(texts)
 
 

@@ -153,13 +153,7 @@ def _make_model(
     if isinstance(source, str):
         is_local = source.partition(":")[0] in ("local", "smoke")
         if is_local:
-            if extra:
-                raise Refused(
-                    f"a local model takes temperature, max_tokens and seed, not "
-                    f"{', '.join(sorted(extra))}: leave that out"
-                )
-            # Imported only here, and by name, because that package imports this one.
-            return import_module("assay.local.local_model").local_model(source)
+            return _make_local_model(source, extra)
         if source.endswith(RESPONSES_SUFFIX):
             source = source.removesuffix(RESPONSES_SUFFIX)
             extra = {**extra, "api": "responses"}
@@ -182,6 +176,17 @@ def _make_model(
     if callable(source):
         return FunctionModel(source)
     raise Refused(f"{format_value(source)} is not a model: {_HOW_TO_NAME_A_MODEL}")
+
+
+def _make_local_model(source: str, extra: Mapping[str, Any]) -> Model:
+    """Return a model that runs on this machine."""
+    if extra:
+        raise Refused(
+            "a local model takes temperature, max_tokens and seed, not "
+            f"{', '.join(sorted(extra))}: leave that out"
+        )
+    # Imported only here, and by name, because that package imports this one.
+    return import_module("assay.local.local_model").local_model(source)
 
 
 def _set_media(model: Model, media: str | Sequence[str]) -> None:

@@ -35,7 +35,7 @@ class Payload(NamedTuple):
     """The body of a call, and the names of the optional request parameters in it."""
 
     body: dict[str, Any]
-    used: Set[str]  # for example {"schema", "temperature"}
+    optional_parameters: Set[str]  # for example {"schema", "temperature"}
 
 
 class RawReply(NamedTuple):
