@@ -25,7 +25,7 @@ from assay.criterion import MAX_MAGNITUDE, Criterion
 from assay.errors import ColumnError, JudgeError, RubricError, SignatureError
 from assay.graders.columns import fill_requirement, show_reference
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
-from assay.graders.judge_input import build_judge_input
+from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
 from assay.models.budgets import has_stand_ins, is_dry_run, raise_if_price_unknown, rollout_spending
 from assay.models.model import has_room
@@ -710,23 +710,15 @@ async def _ask_questions(
     view: _View,
 ) -> JudgeAnswer:
     """Return what the grader answers; a criterion about steps is one question per step."""
-    rollout = result.rollout
-    if rollout.judge_text is None and "completion" not in rollout.fields:
-        raise SignatureError("this rollout has no field 'completion' for a model to judge")
-    judge_input = build_judge_input(
-        rollout.fields,
-        sections_text=rollout.judge_text,
-        takes_media=grader.takes_media,
-        thinking=view.thinking,
-    )
-    if view.reference:
-        judge_input = show_reference(
-            judge_input, view.reference, rollout.columns, takes_media=grader.takes_media
-        )
+    judge_input = _build_input(result.rollout, grader, view)
     if judge_input.left_out:
         result.shown = judge_input.left_out  # says what was shown, and what was left out
-    questions = [questions_by_step(c, rollout.fields, judge_input) for c in criteria]
-    asked = [question for by_step in questions for question in by_step.values()]
+    questions: list[dict[str, Criterion]] = []  # those of each criterion, by step
+    asked: list[Criterion] = []
+    for criterion in criteria:
+        by_step = questions_by_step(criterion, result.rollout.fields, judge_input)
+        questions.append(by_step)
+        asked += by_step.values()
     if not asked:
         return join_answers_about_steps(criteria, questions, [])
     async with rollout_spending():
@@ -740,6 +732,23 @@ async def _ask_questions(
             "steps: use a grader that answers each criterion"
         )
     return join_answers_about_steps(criteria, questions, answer)
+
+
+def _build_input(rollout: Rollout, grader: Grader, view: _View) -> JudgeInput:
+    """Return what the grader reads of a rollout."""
+    if rollout.judge_text is None and "completion" not in rollout.fields:
+        raise SignatureError("this rollout has no field 'completion' for a model to judge")
+    judge_input = build_judge_input(
+        rollout.fields,
+        sections_text=rollout.judge_text,
+        takes_media=grader.takes_media,
+        thinking=view.thinking,
+    )
+    if not view.reference:
+        return judge_input
+    return show_reference(
+        judge_input, view.reference, rollout.columns, takes_media=grader.takes_media
+    )
 
 
 # Reports.

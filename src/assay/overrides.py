@@ -241,10 +241,11 @@ def _report_on_state(
 ) -> EvaluationReport:
     """Return the report on a state that an override has scored.
 
-    `name` is how errors call the override. It may have raised `error`, returned a report, called
-    the base class, which found `base`, and written into the state. The first of these counts: an
-    error, a reward in the state, metrics in the state, the returned report, the report of the base
-    class.
+    `name` is how errors call the override. `error` is the error that it raised, `returned` the
+    report that it returned, and `base` what the base class found if the override called it; each is
+    None if there is none. The override may also have written into the state. The first of these
+    counts: an error, a reward in the state, metrics in the state, the returned report, the report
+    of the base class.
     """
     known_report = returned
     if known_report is None and base is not None:
@@ -262,14 +263,18 @@ def _report_on_state(
         wrote_metrics = state.get("metrics") != base.metrics
     if known_report is not None and not wrote_reward and not wrote_metrics:
         return known_report
-    error = _find_wrong_output(name, state, needs_reward=wrote_reward or known_report is None)
-    if error is not None:
-        return _report_error(name, error)
+    needs_reward = wrote_reward or known_report is None
+    problem = _find_wrong_output(name, state, needs_reward=needs_reward)
+    if problem is not None:
+        return _report_error(name, problem)
     metrics: Mapping[str, Any] = state.get("metrics") or {}
     if known_report is not None and not wrote_reward:
-        return known_report.model_copy(update={"report": _make_metric_lines(metrics, known_report)})
+        # Only the metrics were written, so the numbers of the known report stay.
+        lines = _make_metric_lines(metrics, known_report)
+        return known_report.model_copy(update={"report": lines})
     reward = cast("float", to_finite_float(state["reward"]))
     if known_report is not None and base is not None and _lacks_answer(known_report, base):
+        # The report stays unscored, and the number is its partial reward.
         lines = _make_metric_lines(metrics, known_report)
         return known_report.model_copy(update={"report": lines, "partial_reward": reward})
     return _report_written_reward(reward, metrics, known_report)

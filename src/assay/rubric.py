@@ -325,7 +325,8 @@ class Rubric(BaseRubric, Loadable):
     ) -> None:
         """Set what judges and text checks read from now on, here and in nested rubrics.
 
-        None leaves it as it is. What a criterion says about `thinking` stays.
+        None leaves it as it is. What a criterion says about `thinking` stays. The rubrics that rows
+        of data bring get the same later, from `caller_shows` and `caller_thinking`.
         """
         if shows is not None:
             self.shows = read_shows(shows)
