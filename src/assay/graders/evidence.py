@@ -254,7 +254,7 @@ class _WordIndex:
             patterns.append(f"{wanted} ")
             patterns.append(wanted)
 
-        first_word = bisect_left(self.text_starts, start)
+        first_word = bisect_left(self.text_starts, start)  # the first that starts there or later
         if first_word == len(self.text_starts):
             return None
         line_start = self.line_starts[first_word] - 1  # with the space before the word
@@ -263,7 +263,7 @@ class _WordIndex:
             if position < 0:
                 continue
             if pattern.startswith(" "):
-                position += 1
+                position += 1  # from the space to the word
             span_start = self._text_position(position)
             span_end = self._text_position(position + len(wanted) - 1) + 1
             return span_start, self._skip_marks(span_end)

@@ -475,17 +475,19 @@ _THINKING_HIDDEN = "thinking hidden"
 def _describe_left_out(parts: Sequence[Part], shown: Sequence[Part], shows_thinking: bool) -> str:
     """Return which parts are not shown, and by which options, as in "last; left out: 3 texts".
 
-    If all parts are shown, it is only the options, or empty if they change nothing.
+    If no part is left out, return only the options, or an empty text if everything is shown as it
+    is.
     """
-    options = list(_shows.get())
+    options = list(_shows.get())  # such as "all", or "last" and "described"
     left_out = Counter(part.kind for part in parts) - Counter(part.kind for part in shown)
     if not left_out:
+        # The options "described" and "transcript" change how parts are shown.
         has_media = any(part.kind in MEDIA_KINDS for part in shown)
         describes_media = "described" in options and has_media
         if describes_media or "transcript" in options:
             return ", ".join(options)
         return ""
-    # The option "last" leaves thinking out in any case.
+    # With the option "last" thinking is left out anyway, so that needs no mention.
     if left_out["thinking"] and not shows_thinking and "last" not in options:
         options = [option for option in options if option != "all"]
         options.append(_THINKING_HIDDEN)

@@ -68,13 +68,20 @@ class _GroupJudge(ABC):
         self.__signature__ = self._make_signature()
 
     def _make_signature(self) -> Signature:
-        """Return the arguments that a rubric passes: texts, and the columns that are used."""
-        parameters = list(signature(_GroupJudge.__call__).parameters.values())[1:3]
+        """Return the signature by which a rubric decides what to pass to `__call__`.
+
+        It has the completions, the prompts, and the columns that requirement and reference name.
+        """
+        call_parameters = signature(_GroupJudge.__call__).parameters
+        parameters = [call_parameters["completions"], call_parameters["prompts"]]
         paths = (*list_paths(self.requirement), *self.reference)
-        for name in dict.fromkeys(path.partition(".")[0] for path in paths):
-            if name != "prompt":
-                plural = f"{name}s" if name in SINGULAR else name
-                parameters.append(Parameter(plural, Parameter.KEYWORD_ONLY))
+        # The column of a path such as `info.topic` is `info`. Each is named once.
+        columns = dict.fromkeys(path.partition(".")[0] for path in paths)
+        for column in columns:
+            if column == "prompt":
+                continue  # passed as `prompts` already
+            name = f"{column}s" if column in SINGULAR else column
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY))
         return Signature(parameters)
 
     def identity_state(self) -> dict[str, Any]:
