@@ -477,10 +477,11 @@ async def test_a_run_knows_what_was_shown(tmp_path: Path) -> None:
 
 def test_the_page_tells_what_was_left_out_and_where_a_quotation_is() -> None:
     """Words of an earlier turn are found there, and words that are nowhere are flagged."""
-    from assay.viewer.page_data import _evidence
+    from assay.viewer.page_data import _list_evidence
 
     reason = 'It calls `search_orders({"customer": 7})` and says "Done." but not "Refund my order."'
-    assert _evidence(CriterionReport(reason=reason), "Done.", read_parts(SHOP, AGENT)) == [
+    line = CriterionReport(reason=reason)
+    assert _list_evidence(line, "Done.", read_parts(SHOP, AGENT)) == [
         {"part": "m3.call1", "quote": 'search_orders({"customer": 7})', "start": 0, "end": 30},
         {"quote": "Done.", "start": 0, "end": 4},
         {"quote": "Refund my order.", "found": False},

@@ -374,7 +374,7 @@ def test_the_command_line_takes_a_window(tmp_path, capsys):
             str(tmp_path / "long.txt"),
             "-r",
             str(tmp_path / "rubric.yaml"),
-            "-m",
+            "--judge",
             server.model,
             "--no-cache",
         ]

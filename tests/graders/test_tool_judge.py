@@ -282,7 +282,7 @@ async def test_every_tool_call_is_in_the_judge_log_and_on_the_page(folder, tmp_p
     ]
     roles = [message["role"] for call in log for message in call["messages"]]
     assert roles == ["system", "user", "user", "assistant", "tool", "assistant", "tool"]
-    shown = ViewedRun("run", run).row(1)
+    shown = ViewedRun("run", run).describe_row(1)
     assert [call["criterion"] for call in shown["judge_log"]] == ["sets_x"] * 3
     assert "read_file(path: a.py)" in shown["lines"][0]["reason"]
 
