@@ -274,7 +274,7 @@ class Plan:
         """
         _refuse_negative_weights_of_tree(criteria, aggregation)
         names = [criterion.name for criterion in criteria]
-        criteria = [_find_columns(criterion, names) for criterion in criteria]
+        criteria = [_find_column_conditions(criterion, names) for criterion in criteria]
         self.criteria = tuple(criteria)
         self.aggregation = aggregation
         self.planned = list(planned)
@@ -377,20 +377,19 @@ def _refuse_negative_weights_of_tree(
             )
 
 
-def _find_columns(criterion: Criterion, names: Sequence[str]) -> Criterion:
-    """Return the criterion with its conditions on columns told apart from those on criteria.
+def _find_column_conditions(criterion: Criterion, names: Sequence[str]) -> Criterion:
+    """Return the criterion with its conditions on columns as `ColumnCondition`.
 
-    A condition is on a column if the rubric has no criterion of that name and the value is not one
-    of the usual verdicts, which only a criterion has.
+    In their short form they look like conditions on criteria. A condition is on a column if the
+    rubric has no criterion of that name and the value is not one of the usual verdicts, which only
+    a criterion has.
     """
-    verdicts_of_criteria = {*BINARY_CHOICES, NOT_APPLICABLE}
+    usual_verdicts = {*BINARY_CHOICES, NOT_APPLICABLE}
     conditions: list[Condition | ColumnCondition] = []
     for condition in criterion.when:
         if isinstance(condition, Condition) and condition.criterion not in names:
-            is_column = bool(condition.verdicts) and verdicts_of_criteria.isdisjoint(
-                condition.verdicts
-            )
-            if is_column:
+            has_usual_verdict = not usual_verdicts.isdisjoint(condition.verdicts)
+            if condition.verdicts and not has_usual_verdict:
                 condition = ColumnCondition(condition.criterion, condition.verdicts)
         conditions.append(condition)
     if tuple(conditions) == criterion.when:

@@ -428,6 +428,7 @@ class Ledger:
 
         Raises `BudgetExceeded` if waiting cannot help. The ledger is locked.
         """
+        # A rollout for which no dollars were left was started for the sake of a cache only.
         is_affordable = rollout is None or self not in rollout.unaffordable_in
         if is_affordable and dollars <= self.left + _ROUNDING:
             self._change_reserved(dollars)

@@ -207,7 +207,9 @@ def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
     repaired = _repair_objects(text_after, opening, names)
     objects += repaired
     if not repaired:
-        has_unreadable_object = opening.search(text_after[-MAX_REPAIRED_LENGTH:]) is not None
+        # The same part of the text in which `_repair_objects` has looked.
+        searched_text = text_after[-MAX_REPAIRED_LENGTH:]
+        has_unreadable_object = opening.search(searched_text) is not None
         if has_unreadable_object:
             objects.append(None)
     return objects
