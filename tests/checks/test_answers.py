@@ -12,6 +12,14 @@ from assay.checks.expected import exact, last_number
 XML = XMLParser(["think", "answer"])
 
 
+def is_met(answer):
+    """A failure comes with its reason."""
+    if isinstance(answer, Score):
+        assert answer.reason
+        return answer.value
+    return answer
+
+
 @pytest.mark.parametrize(
     ("check", "text", "answer", "expected"),
     [
@@ -27,7 +35,7 @@ XML = XMLParser(["think", "answer"])
 )
 def test_exact_match_without_a_parser(check, text, answer, expected):
     """The whole text is the answer."""
-    assert check(text, answer) is expected
+    assert is_met(check(text, answer)) is expected
 
 
 def test_exact_match_reads_through_the_parser():
@@ -36,7 +44,7 @@ def test_exact_match_reads_through_the_parser():
     assert Rubric([ExactMatch()], parser=XML).grade_sync(text, answer="4").score == 1.0
     assert ExactMatch()(text, "4", XML) is True
     assert ExactMatch()("4", 4, Parser(int)) is True
-    assert ExactMatch()("4", 5, Parser(int)) is False
+    assert ExactMatch()("4", 5, Parser(int)) == Score(False, "it is 4, not 5")
 
 
 @pytest.mark.parametrize("check", [ExactMatch(), OneOf(["4"]), NumericEqual()])
@@ -67,7 +75,7 @@ def test_a_rollout_without_an_answer_is_an_error(check, answer):
 )
 def test_one_of(check, text, expected):
     """The answer is one of the values, and nothing else."""
-    assert check(text) is expected
+    assert is_met(check(text)) is expected
 
 
 @pytest.mark.parametrize(
@@ -160,7 +168,7 @@ def test_a_known_answer_that_is_no_number_is_an_error(answer, said):
 )
 def test_numbers_are_compared_exactly(check, text, answer, expected):
     """Within what is allowed, ends included."""
-    assert check(text, answer) is expected
+    assert is_met(check(text, answer)) is expected
 
 
 @pytest.mark.parametrize(

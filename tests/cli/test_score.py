@@ -359,7 +359,7 @@ class TestMoney:
         """Every call tried ten times, replies asked for again, and complaints about parts of a request."""
         said = paid("--dry-run").out
         assert said.startswith("12 rollouts would take 48 calls, ")
-        found = re.search(r"; at most ([\d,]+) calls and \$([\d.]+), if every call", said)
+        found = re.search(r"\nat most ([\d,]+) calls and \$([\d.]+), if every call", said)
         assert found is not None
         assert int(found[1].replace(",", "")) >= 48 * 2 * 10
         done = paid("--limit", "12").found["summary"]

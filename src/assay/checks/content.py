@@ -12,7 +12,7 @@ from assay.messages import read_whole_text, visible_text
 from assay.parsers.extract import find_fenced_blocks
 from assay.report import Score
 from assay.types import Messages
-from assay.wording import format_count
+from assay.wording import format_count, format_value
 
 
 class Contains(BuiltinCheck):
@@ -98,12 +98,16 @@ class CodeBlock(BuiltinCheck):
 
     language: Text | None = None
 
-    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool:
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
         wanted = None if self.language is None else self.language.lower()
-        return any(
-            wanted in (None, language)
-            for language, _ in find_fenced_blocks(visible_text(completion, with_reasoning))
-        )
+        languages = [
+            language for language, _ in find_fenced_blocks(visible_text(completion, with_reasoning))
+        ]
+        if wanted in languages or (wanted is None and languages):
+            return True
+        if not languages:
+            return Score(False, "there is no fenced code block")
+        return Score(False, f"no fenced code block is marked {self.language}")
 
 
 class Regex(BuiltinCheck):
@@ -133,10 +137,11 @@ class Regex(BuiltinCheck):
             self.pattern, "".join(letter for letter, is_set in letters.items() if is_set)
         )
 
-    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool:
-        return search(
-            self._compiled, visible_text(completion, with_reasoning), self.timeout_seconds
-        )
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
+        text = visible_text(completion, with_reasoning)
+        if search(self._compiled, text, self.timeout_seconds):
+            return True
+        return Score(False, f"the pattern {format_value(self.pattern)} does not occur")
 
     @classmethod
     def refuse_excess(cls, arguments: Mapping[str, Any]) -> None:

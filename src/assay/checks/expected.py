@@ -16,6 +16,7 @@ from assay.parsers.extract import NUMBER_PATTERN
 from assay.reasoning import THINKING
 from assay.report import Score
 from assay.types import Messages
+from assay.wording import format_value
 
 
 class ExactMatch(BuiltinCheck):
@@ -40,8 +41,12 @@ class ExactMatch(BuiltinCheck):
         if found is None:
             return _NO_ANSWER
         if isinstance(found, str) or isinstance(expected, str):
-            return self._folded(found) == self._folded(expected)
-        return bool(found == expected)
+            is_equal = self._folded(found) == self._folded(expected)
+        else:
+            is_equal = bool(found == expected)
+        if is_equal:
+            return True
+        return Score(False, f"it is {format_value(found)}, not {format_value(expected)}")
 
     def _folded(self, value: object) -> str:
         text = str(value).strip() if self.strip else str(value)
@@ -68,11 +73,13 @@ class OneOf(BuiltinCheck):
         if found is None:
             return _NO_ANSWER
         text = str(found).strip()
-        return (
-            text.casefold() in map(str.casefold, self.values)
-            if self.ignore_case
-            else text in self.values
-        )
+        if self.ignore_case:
+            is_listed = text.casefold() in map(str.casefold, self.values)
+        else:
+            is_listed = text in self.values
+        if is_listed:
+            return True
+        return Score(False, f"{format_value(text)} is not one of {format_value(list(self.values))}")
 
 
 class NumericEqual(BuiltinCheck):
@@ -106,7 +113,20 @@ class NumericEqual(BuiltinCheck):
         if number is None:
             return Score(False, "it holds no number")
         allowed = max(exact(self.tolerance), exact(self.relative) * abs(expected))
-        return abs(number - expected) <= allowed
+        if abs(number - expected) <= allowed:
+            return True
+        return Score(False, f"its last number is {_show(number)}, not {_show(expected)}")
+
+
+def _show(number: Fraction) -> str:
+    """Return a number for a reason: a short one as it is, a long one in 17 digits."""
+    text = str(number)
+    if number.denominator == 1 and len(text) <= 20:
+        return text
+    try:
+        return f"{float(number):.17g}"
+    except OverflowError:
+        return "a very large number"
 
 
 _NO_ANSWER = Score(False, "the parser reads no answer in it")

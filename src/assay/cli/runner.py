@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from assay import runs
 from assay.cli.base_command import EXIT_OK, print_note
-from assay.cli.formats import describe_spending
 from assay.errors import AssayError
 from assay.wording import format_count
 
@@ -93,14 +92,32 @@ def _silence_log() -> Generator[None]:
 
 
 def _describe_estimate(estimate: Ledger) -> str:
-    """Describe the calls of a dry run: what they take if all goes well, and at most."""
-    spending = describe_spending(runs.Spending.of(estimate))
+    """Describe the calls of a dry run: what is likely first, and then the worst case on a line."""
+    parts = [format_count(estimate.calls, "call")]
+    if estimate.hits:
+        parts.append(f"{format_count(estimate.hits, 'verdict')} from the cache")
     if not estimate.calls:
-        return spending
+        return ", ".join(parts)
+    tokens = estimate.usage.prompt + estimate.usage.completion
+    parts.append(f"about {_round_tokens(tokens)} tokens")
     maximum = format_count(estimate.most_calls, "call")
-    if not estimate.unpriced:
+    if estimate.unpriced:
+        parts.append("cost unknown")
+    else:
+        parts.append(f"about ${estimate.cost:.4f}" if estimate.cost else "$0")
         maximum += f" and ${estimate.most_cost:.4f}"
-    return f"{spending}; at most {maximum}, if every call and every unreadable reply is retried"
+    return (
+        f"{', '.join(parts)}\n"
+        f"at most {maximum}, if every call and every unreadable reply is retried"
+    )
+
+
+def _round_tokens(tokens: int) -> str:
+    """Return a number of tokens in two digits: `37,000`, or `0.9 M`."""
+    if tokens >= 100_000:
+        return f"{tokens / 1e6:.2g} M"
+    digits = max(0, len(str(tokens)) - 2)
+    return f"{round(tokens, -digits):,}"
 
 
 def print_budget_note(spent: Ledger, advice: str = "", *, quiet: bool) -> None:
