@@ -119,12 +119,12 @@ class NumericEqual(BuiltinCheck):
 
 
 def _show(number: Fraction) -> str:
-    """Return a number for a reason: a short one as it is, a long one in 17 digits."""
+    """Return a number for a reason: a short one as it is, a fraction as a decimal."""
     text = str(number)
     if number.denominator == 1 and len(text) <= 20:
         return text
     try:
-        return f"{float(number):.17g}"
+        return repr(float(number))
     except OverflowError:
         return "a very large number"
 
