@@ -363,7 +363,7 @@ class Sink:
         return None if self._journal is None else self._journal.read_generation(key)
 
     def serialize_fields(self, rows: Iterable[Row]) -> list[SerializedFields]:
-        """Return the fields of rows as they are now, as JSON; an empty list if nobody reads them."""
+        """Return the fields of rows as they are now, as JSON; an empty list if they are neither saved nor passed on."""
         if self._journal is None and self._on_row is None:
             return []
         return [holdable(row.fields) for row in rows]
