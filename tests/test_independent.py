@@ -73,7 +73,7 @@ class TestMissingFields:
         reports = await Rubric([lengths]).score([{"prompt": "q"}, {"prompt": "r"}])
         for report in reports:
             assert "needs an argument 'completions'" in report.errors["lengths"]
-            assert "available: parser, prompt, state" in report.errors["lengths"]
+            assert "(columns: prompt)" in report.errors["lengths"]
 
 
 async def test_reasons_and_errors_travel_by_rollout():

