@@ -121,8 +121,8 @@ class BaseRubric(ABC):
         Group functions see all rollouts at once. For one rollout or one mapping, return its report.
         """
         if isinstance(rollouts, Rollout | Mapping):
-            one = cast("Rollout | Mapping[str, Any]", rollouts)
-            [report] = await self.score_all([as_rollout(one)], autograder)
+            item = cast("Rollout | Mapping[str, Any]", rollouts)
+            [report] = await self.score_all([as_rollout(item)], autograder)
             return report
         return await self.score_all([as_rollout(item) for item in rollouts], autograder)
 

@@ -97,10 +97,10 @@ class ColumnCondition:
         Values are compared as texts, so that 3 is the `3` of a table. An empty cell has none of
         them. Raises `ColumnError` if the row has no such column.
         """
-        found: Any = find_column(row, self.column, allow_empty=True)
-        if not isinstance(found, list | tuple | set | frozenset):
-            found = [found]
-        texts = {_write_value(value) for value in cast("Iterable[Any]", found)}
+        content: Any = find_column(row, self.column, allow_empty=True)
+        if not isinstance(content, list | tuple | set | frozenset):
+            content = [content]
+        texts = {_write_value(value) for value in cast("Iterable[Any]", content)}
         return any(_write_value(value) in texts for value in self.values)
 
 

@@ -124,11 +124,11 @@ class Rubric(BaseRubric, Loadable):
         >>> rubric.code_criteria(), rubric.judged_criteria()
         (<Rubric [contains +1]>, <Rubric [is_kind +1]>)
         """
-        return self.with_criteria([each for each in self.criteria if not _is_judged(each)])
+        return self.with_criteria([c for c in self.criteria if not _is_judged(c)])
 
     def judged_criteria(self) -> "Rubric":
         """Return this rubric with only the criteria that a judge answers."""
-        return self.with_criteria([each for each in self.criteria if _is_judged(each)])
+        return self.with_criteria([c for c in self.criteria if _is_judged(c)])
 
     def with_criteria(self, criteria: Sequence[Any]) -> "Rubric":
         """Return a rubric with these criteria, and all else as here.

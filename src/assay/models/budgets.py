@@ -94,7 +94,7 @@ def is_dry_run() -> bool:
 def has_stand_ins() -> bool:
     """Return whether texts stand in here for what a model would have written in a dry run."""
     ledger = Ledger.current()
-    return ledger is not None and any(each.has_stand_ins for each in ledger.chain())
+    return ledger is not None and any(level.has_stand_ins for level in ledger.chain())
 
 
 def counting_in(ledger: Ledger) -> set_variable[Ledger]:
