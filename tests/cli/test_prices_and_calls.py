@@ -153,7 +153,7 @@ def test_failed_attempts_count_as_calls(assay: Any, serve: Any, data: str, rubri
     judge = ("-r", rubric, "--judge", server.model, "--no-cache")
     done = assay("score", data, *judge, "--max-calls", "4")
     assert (done.code, len(server.asked), server.calls) == (1, 4, 3)
-    assert "4 requests sent, of which 1 failed" in done.err
+    assert "4 requests, 3 answered" in done.err
 
 
 def test_a_limit_of_calls_is_for_one_process(assay: Any, data: str, rubric: str) -> None:

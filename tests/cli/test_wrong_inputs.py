@@ -91,6 +91,7 @@ COMMANDS = {
         "show rum",
         "there is no run rum: name the folder of a run: did you mean 'run'?",
     ),
+    "a run of a similar name, to view": ("view rum", "there is no run rum: did you mean 'run'?"),
     "a run of a similar name, to compare": (
         "compare rum run",
         "there is no folder rum: did you mean 'run'?",

@@ -282,3 +282,24 @@ async def test_the_table_says_how_often_a_fault_happened():
     assert "1 happened" in str(summary)
     assert "2 avoided" in str(summary)
     assert (summary.criteria["v"].met, summary.criteria["v"].unmet) == (1, 2)
+
+
+def test_of_a_thousand_criteria_the_table_shows_those_that_matter_most():
+    """Rows bring their own. The ten that cost most points, and how many more there are."""
+    rows = []
+    for number in range(100):
+        check = {"contains": "a" if number % 10 else "b"}
+        own = [{"name": f"own_{number}", "check": check, "weight": 1 + number}]
+        rows.append(
+            Row(
+                str(number),
+                fields={"completion": "a", "rubric": own},
+                report=Rubric.from_dict(own).grade_sync("a"),
+            )
+        )
+    summary = summarize(rows)
+    assert len(summary.criteria) == 100
+    criteria = next(s for s in summary.sections() if s.columns[0] == "criterion")
+    names = [row[0] for row in criteria.rows]
+    assert names[:-1] == [f"own_{number}" for number in range(90, -1, -10)]
+    assert names[-1] == "and 90 that cost fewer points"

@@ -22,7 +22,7 @@ from assay.wording import format_value
 class ExactMatch(BuiltinCheck):
     """The answer that the rubric's parser reads is `answer`. A rollout without an `answer` is an error.
 
-    >>> ExactMatch()(" Paris ", answer="Paris"), ExactMatch()("paris", answer="Paris")
+    >>> ExactMatch()(" Paris ", answer="Paris"), ExactMatch()("paris", answer="Paris").value
     (True, False)
     """
 

@@ -11,7 +11,7 @@ import click
 
 from assay.cli.base_command import Command, print_note
 from assay.cli.judging import allow_media_folder
-from assay.cli.options import media_folder_option, quiet_option
+from assay.cli.options import existing_path, media_folder_option, quiet_option
 from assay.cli.runner import show_progress
 
 
@@ -21,7 +21,7 @@ from assay.cli.runner import show_progress
     epilog="Exit codes: 0 written, 2 bad usage.",
     example="assay report run -o page.html",
 )
-@click.argument("runs", metavar="RUN...", type=click.Path(), nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", type=existing_path, nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",

@@ -125,7 +125,7 @@ def print_budget_note(spent: Ledger, advice: str = "", *, quiet: bool) -> None:
     failed_requests = spent.requests - spent.calls
     if failed_requests > 0:
         print_note(
-            f"{format_count(spent.requests, 'request')} sent, of which {failed_requests} failed",
+            f"{format_count(spent.requests, 'request')}, {spent.calls:,} answered",
             quiet=quiet,
         )
     refused_calls = spent.errors["BudgetExceeded"]

@@ -6,7 +6,7 @@ import click
 
 from assay.cli.base_command import Command
 from assay.cli.judging import allow_media_folder
-from assay.cli.options import media_folder_option
+from assay.cli.options import existing_path, media_folder_option
 
 
 @click.command(
@@ -16,7 +16,7 @@ from assay.cli.options import media_folder_option
     "without a run.",
     example="assay view run\nassay view runs",
 )
-@click.argument("paths", metavar="PATH...", type=click.Path(), nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", type=existing_path, nargs=-1, required=True)
 @click.option(
     "--port",
     metavar="PORT",

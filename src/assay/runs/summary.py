@@ -215,7 +215,12 @@ def _make_criteria_section(summary: Summary) -> Section:
     """Return a table of the criteria, without columns that are empty in every row."""
     columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
     rows: list[tuple[Any, ...]] = []
-    for name, criterion in summary.criteria.items():
+    criteria = dict(summary.criteria)
+    if len(criteria) > MOST_CRITERIA:
+        # Rows that bring their own rubrics may have thousands of criteria.
+        by_loss = sorted(criteria.items(), key=_find_loss, reverse=True)
+        criteria = dict(by_loss[:SHOWN_CRITERIA])
+    for name, criterion in criteria.items():
         met: object = criterion.met
         unmet: object = criterion.unmet
         verdicts = ""
@@ -239,6 +244,9 @@ def _make_criteria_section(summary: Summary) -> Section:
                 verdicts,
             )
         )
+    hidden = len(summary.criteria) - len(criteria)
+    if hidden:
+        rows.append((f"and {hidden:,} that cost fewer points", "", "", "", "", 0, 0, ""))
     always_shown = ("criterion", "weight", "mean", "met", "unmet")
     shown = [
         index
@@ -249,6 +257,21 @@ def _make_criteria_section(summary: Summary) -> Section:
         [columns[index] for index in shown],
         [[row[index] for index in shown] for row in rows],
     )
+
+
+MOST_CRITERIA = 40  # a table shows all criteria up to this number, and else those that matter most
+SHOWN_CRITERIA = 10
+
+
+def _find_loss(item: tuple[str, CriterionSummary]) -> float:
+    """Return how many points a criterion has cost in all rollouts; a missing answer costs all."""
+    _, criterion = item
+    weight = 1.0 if criterion.weight is None else criterion.weight
+    mean = criterion.value.mean
+    lost = 0.0
+    if mean is not None:
+        lost = criterion.value.count * (1 - mean if weight > 0 else mean)
+    return abs(weight) * (lost + criterion.errors)
 
 
 @dataclass(slots=True)
