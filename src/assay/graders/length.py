@@ -101,7 +101,8 @@ def word_count(text: str) -> int:
 def split_thinking(text: str) -> ThinkingOutputDict:
     """Return the first thinking section, and all the rest as output, without output tags.
 
-    Unlike with `parse_thinking_output`, text outside an output section is counted too.
+    Unlike the output that `parse_thinking_output` returns, this one includes text outside the
+    output section.
     """
     thoughts, rest = _cut_sections(text, "thinking", limit=1)
     output = re.sub("</?output>", " ", rest, flags=re.IGNORECASE)

@@ -423,9 +423,9 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
 
 
 def _write_settings(settings: Mapping[str, Any], hash_name: str) -> list[str]:
-    """Return `name=value` for every setting.
+    """Return `name=value` for every setting, with secrets masked.
 
-    What is struck out may change the answers too. If there is any, a hash of all of them follows.
+    A masked value may affect the answers too. If there is one, a hash of all settings follows.
     """
     redacted = redact_settings(settings)
     written_settings = [f"{name}={redacted[name]!r}" for name in sorted(redacted)]
