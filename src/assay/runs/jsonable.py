@@ -14,72 +14,75 @@ from pydantic import TypeAdapter
 
 from assay.wording import format_value
 
-MOST_LEVELS = 100  # how deep a value may be nested before the rest is only shown
+MOST_LEVELS = 100  # deeper values are replaced by a short description
 
-_UNHOLDABLE = (TypeError, ValueError, RecursionError)
+# What the encoders raise for a value that JSON cannot hold.
+_ENCODING_ERRORS = (TypeError, ValueError, RecursionError)
 
-# Without a look for circles, which costs a third of the time: they end in a RecursionError.
-_compact = partial(json.JSONEncoder, allow_nan=False, check_circular=False, separators=(",", ":"))
-# A value as compact JSON. Raises TypeError, ValueError or RecursionError for what JSON cannot hold.
-as_text = _compact(ensure_ascii=False).encode
-as_ascii = _compact().encode  # as `as_text`, with every other character by its number
-form_of = cache(TypeAdapter[Any])  # what reads and writes values of a type; made once
+# The check for circular references would take a third of the time. They raise a RecursionError.
+_make_encoder = partial(
+    json.JSONEncoder, allow_nan=False, check_circular=False, separators=(",", ":")
+)
+# Return a value as compact JSON, or raise one of the errors above.
+as_text = _make_encoder(ensure_ascii=False).encode
+as_ascii = _make_encoder().encode  # with characters beyond ASCII escaped
+form_of = cache(TypeAdapter[Any])  # returns the adapter that validates and dumps a type
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def encodable(text: str) -> str:
-    """The text with half characters (lone surrogates) spelled out, since UTF-8 and SQLite hold none.
+    """Escape half characters (lone surrogates) in a text, since UTF-8 and SQLite cannot hold them.
 
     >>> encodable("half an emoji: " + chr(0xD83D))
     'half an emoji: \\\\ud83d'
     """
-    return (
-        text
-        if text.isascii()
-        else _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    )
+    if text.isascii():
+        return text
+    return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_utf_8(value: object) -> bytes:
-    """A value as compact JSON in UTF-8, whatever it holds; half characters are spelled out in it."""
+    """Return any value as compact JSON in UTF-8, with half characters escaped."""
     try:
         text = as_text(value)
-    except _UNHOLDABLE:
+    except _ENCODING_ERRORS:
         text = as_text(to_jsonable(value))
-    # The backslash of the spelling is itself escaped, so that a reader of the JSON sees whole characters only.
-    return _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text).encode()
+    # The backslash is doubled, so that a JSON parser returns the escape and no half character.
+    return _LONE_SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text).encode()
 
 
 def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """The fields as JSON, and the names of those that had to be altered for it."""
+    """Return fields as JSON, and the names of those that had to be altered for that."""
     try:
         return as_text(fields), ()
-    except _UNHOLDABLE:
+    except _ENCODING_ERRORS:
         pass
-    kept: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     altered: list[str] = []
     for name, value in fields.items():
         try:
             as_text(value)
-            kept[str(name)] = value
-        except _UNHOLDABLE:
-            kept[str(name)] = to_jsonable(value)
+            values[str(name)] = value
+        except _ENCODING_ERRORS:
+            values[str(name)] = to_jsonable(value)
             altered.append(str(name))
-    return as_text(kept), tuple(altered)
+    return as_text(values), tuple(altered)
 
 
 def to_jsonable(value: Any, level: int = 0) -> Any:
-    """The value of JSON that comes nearest; a short description where none does."""
+    """Return the nearest value that JSON can hold; a short description if there is none."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
-        # Longer ones are neither read nor written by Python itself.
+        # By default, Python refuses to convert longer integers to or from decimal text.
         return int(value) if value.bit_length() < 14_000 else f"{value:#x}"
     if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return float(value)
     if level >= MOST_LEVELS:
         return format_value(value)
     if isinstance(value, Mapping):
@@ -90,7 +93,7 @@ def to_jsonable(value: Any, level: int = 0) -> Any:
     if isinstance(value, Decimal | UUID | PathLike):
         return str(cast("object", value))
     other = cast("Any", value)
-    # What arrays, dates and records say of themselves.
+    # Arrays, dates and pydantic models convert themselves.
     for method in ("tolist", "isoformat", "model_dump"):
         convert = getattr(other, method, None)
         if callable(convert) and not isinstance(other, type):

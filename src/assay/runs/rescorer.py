@@ -1,4 +1,4 @@
-"""Score a saved run by another rubric; a judge is asked only what the run has no answer to."""
+"""Score a saved run by another rubric, and ask judges only what the run has no answer to."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,28 +59,33 @@ async def rescore(
     replaces_row_rubrics = rubric is not None and not isinstance(rubric, pipeline.RowRubrics)
     rubrics = rubric if isinstance(rubric, pipeline.RowRubrics) else pipeline.RowRubrics(rubric)
     judge = judge_of(rubric if replaces_row_rubrics else rubrics, grader)
-    keeps = judge is None or run.about.judge is None or judge == run.about.judge
-    before: dict[str, Any] = {"model": run.about.model, "config": run.about.config}
-    data = _describe_rows(run)
-    about = RunAbout.of("rescore", rubric=rubrics.rubric, judge=judge, data=data, **before)
-    if keeps and isinstance(rubrics.rubric, RubricGroup) and grader is None:
+    keeps_answers = judge is None or run.about.judge is None or judge == run.about.judge
+    about = RunAbout.of(
+        "rescore",
+        rubric=rubrics.rubric,
+        judge=judge,
+        data=_describe_rows(run),
+        model=run.about.model,
+        config=run.about.config,
+    )
+    if keeps_answers and isinstance(rubrics.rubric, RubricGroup) and grader is None:
         rubrics = rubrics.around(_with_saved_answers(rubrics.rubric, None))
-    elif keeps:
+    elif keeps_answers:
         grader = _reusing(grader or getattr(rubrics.rubric, "autograder", None))
-    with budget() as spent, logging_once():
-        watch = pipeline.Watch(on_progress, len(run), spent)
+    with budget() as ledger, logging_once():
+        watch = pipeline.Watch(on_progress, len(run), ledger)
         with pipeline.open_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             rows = _RowsToScore(
                 run=run,
                 feed=pipeline.Feed((), rubrics, sink.has_row),
                 rubrics=rubrics,
                 replaces_row_rubrics=replaces_row_rubrics,
-                keeps_answers=keeps,
+                keeps_answers=keeps_answers,
             )
-            stopped = await pipeline.Pipeline(
+            is_stopped = await pipeline.Pipeline(
                 sink, grader, max_concurrent, judge_log=judge_log
             ).run(rows.units(), stopping)
-            return sink.finish(complete=not stopped)
+            return sink.finish(complete=not is_stopped)
 
 
 def _describe_rows(run: Run) -> dict[str, Any]:
@@ -107,7 +112,7 @@ class _RowsToScore:
     saved_rubrics: pipeline.RowRubrics = field(default_factory=pipeline.RowRubrics)
 
     def units(self) -> Iterator[list[pipeline.Pending]]:
-        """Yield the rows, each alone, or those of one example if its rollouts are compared."""
+        """Yield single rows, or all rows of an example if the rubric compares its rollouts."""
         rubric = self.rubrics.rubric
         if rubric is not None and Traits.of(rubric).compares:
             groups = self.run.by_example()
@@ -124,12 +129,12 @@ class _RowsToScore:
             yield from pipeline.skip_finished(to_score)
 
     def _prepare(self, row: Row) -> pipeline.Pending:
-        """Return a row without its scores, with what judges have answered about it."""
+        """Return a row without its scores, but with what judges have answered about it."""
         generation_times = {
             part: seconds for part, seconds in row.timing.items() if part != "scoring"
         }
         fields = without_rubric(row.fields) if self.replaces_row_rubrics else row.fields
-        # Whether the rubric of a row can be read is found out again, if it still is the one to use.
+        # An error about the row's rubric does not count: the rubric may be readable by now, or unused.
         has_generation_error = row.error is not None and not is_unreadable(row.error, row.example)
         unscored_row = replace(
             row,
@@ -144,7 +149,7 @@ class _RowsToScore:
         pending = self.feed.prepare(unscored_row)
         if self.keeps_answers and pending.scorer is not None:
             criteria = self._saved_criteria(row, pending.scorer)
-            pending.state = _Recalled(fields, dict(_answers(row.report.lines, criteria)))
+            pending.state = _AnsweredFields(fields, dict(_list_answers(row.report.lines, criteria)))
         return pending
 
     def _saved_criteria(self, row: Row, scorer: Any) -> Sequence[CriterionAbout]:
@@ -162,39 +167,37 @@ class _RowsToScore:
         return [CriterionAbout.of(criterion) for criterion in saved_rubric.criteria]
 
 
-class _Recalled(dict[str, Any]):
-    """The fields of a saved row, with what judges answered about it, by the hash of the question."""
+class _AnsweredFields(dict[str, Any]):
+    """The fields of a saved row, with the answers of judges by the hash of the question."""
 
     def __init__(self, fields: Mapping[str, Any], answers: Mapping[str, Score]) -> None:
         super().__init__(fields)
         self.answers = answers
 
 
-def _answers(
+def _list_answers(
     lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout]
 ) -> Iterator[tuple[str, Score]]:
-    """What judges answered, by the hash of the question; without what has no answer."""
+    """Yield each answer of a judge with the hash of its question."""
     by_name = {criterion.name: criterion for criterion in criteria}
     for line in lines:
         criterion = by_name.get(line.name)
         if criterion is None or line.error is not None or not line.asked:
             continue
         if not criterion.judged:
-            yield from _answers(line.lines, criterion.inside)
+            yield from _list_answers(line.lines, criterion.inside)
         elif line.requirement == criterion.requirement and (line.applies or not criterion.when):
-            # Where a condition did not hold, no judge was asked.
+            # If a condition did not hold, no judge was asked.
             yield criterion.question, line.as_score
-            yield from (
-                (f"{criterion.question}@{step.name}", step.as_score)
-                for step in line.lines
-                if step.step
-            )
+            for step in line.lines:
+                if step.step:
+                    yield f"{criterion.question}@{step.name}", step.as_score
 
 
 class ReuseAnswers(Grader):
-    """Gives the saved answer where there is one, and asks another grader the rest."""
+    """Returns saved answers, and asks another grader the questions that have none."""
 
-    takes_media = True  # the other one refuses what it cannot take
+    takes_media = True  # the other grader refuses media that it cannot read
 
     def __init__(self, inner: Grader | None) -> None:
         super().__init__(normalize=True if inner is None else inner.normalize)
@@ -210,31 +213,40 @@ class ReuseAnswers(Grader):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
+        scores = self._find_saved_answers(judge_input, criteria)
+        unanswered = [criterion for criterion in criteria if criterion.name not in scores]
+        if unanswered and self._inner is None:
+            error = JudgeError("no answer is saved, and no grader was given to ask")
+            for criterion in unanswered:
+                scores[criterion.name] = Score.failed(error)
+        elif unanswered and self._inner is not None:
+            answer = await ask_grader(self._inner, judge_input, unanswered, on_error=on_error)
+            if isinstance(answer, EvaluationReport):
+                if not scores:
+                    return answer
+                # A report on some criteria cannot be joined with saved answers: ask about all.
+                return await ask_grader(self._inner, judge_input, criteria, on_error=on_error)
+            for criterion, score in zip(unanswered, answer, strict=True):
+                scores[criterion.name] = score
+        return [scores[criterion.name] for criterion in criteria]
+
+    def _find_saved_answers(
+        self, judge_input: JudgeInput, criteria: list[Criterion]
+    ) -> dict[str, Score]:
+        """Return the saved answers by the name of the criterion."""
         fields = judge_input.fields
-        saved: Mapping[str, Score] = fields.answers if isinstance(fields, _Recalled) else {}
+        if not isinstance(fields, _AnsweredFields):
+            return {}
         if self._inner is not None and _shows_files(judge_input):
-            # They may have changed. If not, the cache of the judge still has the answer.
-            saved = {}
-        known: dict[str, Score] = {}
+            # Files may have changed. If not, the cache of the judge still has its answers.
+            return {}
+        scores: dict[str, Score] = {}
         for criterion in criteria:
-            # The row is the same, so a requirement that is filled with its columns is too.
+            # In the same row, a template is filled in with the same values.
             question = criterion.memo.get("template_hash") or hash_question(criterion)
-            if question in saved:
-                known[criterion.name] = saved[question]
-        rest = [criterion for criterion in criteria if criterion.name not in known]
-        if not rest:
-            return [known[criterion.name] for criterion in criteria]
-        if self._inner is None:
-            missing = Score.failed(JudgeError("no answer is saved, and no grader was given to ask"))
-            return [known.get(criterion.name, missing) for criterion in criteria]
-        answer = await ask_grader(self._inner, judge_input, rest, on_error=on_error)
-        if isinstance(answer, EvaluationReport):
-            # One report cannot be mixed with single answers: then everything is asked.
-            if not known:
-                return answer
-            return await ask_grader(self._inner, judge_input, criteria, on_error=on_error)
-        asked = {c.name: score for c, score in zip(rest, answer, strict=True)}
-        return [(known | asked)[criterion.name] for criterion in criteria]
+            if question in fields.answers:
+                scores[criterion.name] = fields.answers[question]
+        return scores
 
 
 def _shows_files(judge_input: JudgeInput) -> bool:
@@ -246,19 +258,23 @@ def _shows_files(judge_input: JudgeInput) -> bool:
 def _reusing(grader: Grader | None) -> Grader:
     """Return a grader that reuses saved answers, if the given one allows it."""
     if grader is not None:
-        # A judge of the whole has no answers to keep. What a judge with tools read may have changed.
+        # A judge of the whole rubric saves no single answers. What a judge read with tools may have
+        # changed.
         judges_whole = grader.returns_report or grader.length_penalty is not None
         if judges_whole or grader.reads_outside:
             return grader
     return ReuseAnswers(grader)
 
 
-def _with_saved_answers(rubric: Any, outer: Grader | None) -> Any:
-    """A copy of a rubric of a group, or of the group, whose graders reuse the saved answers."""
+def _with_saved_answers(rubric: Any, group_grader: Grader | None) -> Any:
+    """Return a copy of a rubric or a group, whose graders reuse the saved answers.
+
+    `group_grader` grades the rubrics of a group that have no grader of their own.
+    """
     rubric = copy(rubric)
-    grader = rubric.autograder or outer
+    grader = rubric.autograder or group_grader
     if isinstance(rubric, RubricGroup):
-        rubric.rubrics = [_with_saved_answers(each, grader) for each in rubric.rubrics]
+        rubric.rubrics = [_with_saved_answers(inner, grader) for inner in rubric.rubrics]
     else:
         rubric.autograder = _reusing(grader)
     return rubric

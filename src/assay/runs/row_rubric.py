@@ -1,4 +1,4 @@
-"""RowRubric is a rubric that came with a row: its checks may not cost more than its budget."""
+"""A rubric that came with a row. Its checks have a budget of time and memory."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,13 +46,13 @@ _LINEAR: Final = (
     OneOf,
     Refusal,
 )
-_MAX_VALUES: Final = 50  # that a linear check may look for in this process
-# How long the checks about one rollout may work in this process, together. What comes after that
-# works in a worker process, since the event loop waits for what works here.
+_MAX_VALUES: Final = 50  # texts that a linear check may look for in this process
+# The time that all checks of one rollout may take in this process, which blocks its event loop.
+# After that, checks run in worker processes.
 _LOCAL_SECONDS: Final = 0.05
-_LOCAL_SEARCH_SECONDS: Final = 0.01  # of one regular expression
+_LOCAL_SEARCH_SECONDS: Final = 0.01  # for one regular expression
 
-# What checks return in a worker process arrives as what it was.
+# Worker processes may send scores back.
 isolation.protocol.readable(Score)
 
 
@@ -106,8 +106,8 @@ def _limit_check(planned: PlannedCriterion, budget: RowBudget) -> None:
     if function is None or function.is_group or planned.criterion.isolate:
         return
     check: Any = planned.criterion.check
-    # If the time of a check may grow fast, rollouts are scored concurrently, so that none waits for
-    # another one's check. What a template is filled with is not known yet.
+    # A check that may take long is awaited, so that other rollouts are scored meanwhile. The checks
+    # that a template will build are not known yet.
     is_async = isinstance(check, CheckTemplate) or not _is_linear(check)
     if isinstance(function, TemplateFunction):
         function.refuse_excess = budget.refuse_excess
@@ -123,8 +123,11 @@ def _is_linear(check: object) -> bool:
 
 
 def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
-    """Return a function that runs a check here if it is cheap, otherwise in a worker process."""
-    local_check: Any = None
+    """Return a function that runs a check in this process if it is cheap, else in a worker process.
+
+    It must be called inside of a `WorkBudget`, which counts the time of all checks of a rollout.
+    """
+    local_check: Any = None  # the check as it may run in this process; None if it may not
     if _is_linear(check):
         local_check = check
     elif isinstance(check, Regex):
@@ -137,26 +140,26 @@ def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
         return outcome.value if outcome.ok else Score.failed(outcome.message)
 
     def run(*arguments: Any, **keywords: Any) -> "Any | Awaitable[Any]":
-        spending = current_work_budget.get()
-        assert spending is not None
-        spending.raise_if_spent()
-        if local_check is None or spending.spent > _LOCAL_SECONDS:
+        work_budget = current_work_budget.get()
+        assert work_budget is not None
+        work_budget.raise_if_spent()
+        if local_check is None or work_budget.spent > _LOCAL_SECONDS:
             return run_in_worker(*arguments, **keywords)
         if isinstance(check, Regex) and not check.is_short(*arguments, **keywords):
             return run_in_worker(*arguments, **keywords)
-        started = time.thread_time()
+        start = time.thread_time()
         try:
             return local_check(*arguments, **keywords)
-        except TimeoutError:
+        except TimeoutError:  # a slow search may take longer in a worker process
             return run_in_worker(*arguments, **keywords)
         finally:
-            spending.spent += time.thread_time() - started
+            work_budget.spent += time.thread_time() - start
 
     return run
 
 
 def _pool(memory: int) -> isolation.Pool:
-    """Return the worker processes that may take so much memory."""
+    """Return a pool of worker processes with this limit of memory."""
     if memory == DEFAULT_ROW_BUDGET.memory:
         return isolation.shared_pool("assay.checks")
     return _own_pool(memory)

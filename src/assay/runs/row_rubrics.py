@@ -1,4 +1,4 @@
-"""RowRubrics scores each row by the rubric that the row brings, and builds each such rubric once."""
+"""Score each row by the rubric that it brings, and build each such rubric only once."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -20,14 +20,14 @@ from assay.runs.row import COLUMN, own_rubric
 from assay.runs.row_rubric import RowRubric
 from assay.wording import describe_error, format_value
 
-MOST_KEPT = 1000  # rubrics that are kept ready; what is asked for again later is made again
+MAX_CACHED = 1000  # rubrics of rows that are kept; the least recently used are dropped
 
 
 class RowRubrics:
-    """A rubric for each row: the one in its column `rubric`, else the one that is for all.
+    """Scores each row by the rubric in its column `rubric`, or else by a rubric for all rows.
 
-    The column holds a list of criteria or a mapping with one, or the JSON of either. It has a `score`,
-    so it goes wherever a rubric does.
+    The column holds a list of criteria, a mapping with such a list, or the JSON of either. The
+    object has a method `score`, so it can be used in place of a rubric.
 
     >>> import asyncio
     >>> rows = [
@@ -48,11 +48,13 @@ class RowRubrics:
         parser: Parser | None = None,
         budget: RowBudget | None = None,
     ) -> None:
-        """`rubric` scores the rows that have none of their own; without it such rows are errors.
+        """`rubric` scores the rows that have none of their own; without it, they are errors.
 
-        `budget` limits what the rubric of a row may use; without one, the `row_budget` of the rubric
-        applies, or the default. A row that exceeds it is an error. `shows`, `thinking` and `parser` replace what the rubrics of rows say; without them, what the
-        rubric was told by `show()` and `use_parser()`.
+        `budget` limits what the rubric of a row may use. By default it is the `row_budget` of
+        `rubric`, or else the usual one. A row that exceeds it is an error.
+
+        `shows`, `thinking` and `parser` replace what the rubrics of rows say. By default they are
+        those that `show()` and `use_parser()` gave `rubric`.
         """
         self.rubric = rubric
         self.shows = getattr(rubric, "caller_shows", None) if shows is None else read_shows(shows)
@@ -61,21 +63,22 @@ class RowRubrics:
         self.autograder = autograder
         self.budget: RowBudget = budget or getattr(rubric, "row_budget", None) or DEFAULT_ROW_BUDGET
         self._plan = Traits() if rubric is None else Traits.of(rubric)
-        self._ready: dict[str, tuple[RowRubric, Traits]] = {}
+        # Rubrics of rows by their content, the least recently used first.
+        self._cache: dict[str, tuple[RowRubric, Traits]] = {}
 
     def around(self, rubric: Any) -> "RowRubrics":
-        """The same, with another rubric for the rows that have none."""
+        """Return a copy with another rubric for the rows that have none."""
         other = copy(self)
         other.rubric, other._plan = rubric, Traits.of(rubric)
         return other
 
     @property
     def criteria(self) -> Sequence[Any]:
-        """Those of the rubric that is for all rows."""
+        """The criteria of the rubric for all rows."""
         return getattr(self.rubric, "criteria", ())
 
     def of(self, row: Mapping[str, Any]) -> tuple[Any, Traits]:
-        """The rubric of a row, and its plan. Raises `RubricError` when it can have none."""
+        """Return the rubric of a row, and its traits. Raise `RubricError` if there is none."""
         own = own_rubric(row)
         if own is None:
             if self.rubric is None:
@@ -91,63 +94,71 @@ class RowRubrics:
             raise RubricError(
                 f"its column {COLUMN!r} holds what no rubric file can: {error}"
             ) from None
-        found = self._ready.pop(key, None)
-        if found is None:
-            rubric = _read(data, self.budget)
-            rubric.limit(self.budget)
-            rubric.show(self.shows, thinking=self.thinking)
-            if self.parser is not None:
-                rubric.use_parser(self.parser)
-            found = (rubric, Traits.of(rubric))
-            if len(self._ready) >= MOST_KEPT:
-                del self._ready[next(iter(self._ready))]
-        self._ready[key] = found  # at the end, so that what was used longest ago goes first
-        return found
+        entry = self._cache.pop(key, None)
+        if entry is None:
+            rubric = self._build(data)
+            entry = (rubric, Traits.of(rubric))
+            if len(self._cache) >= MAX_CACHED:
+                least_recently_used = next(iter(self._cache))
+                del self._cache[least_recently_used]
+        self._cache[key] = entry  # at the end, as the most recently used
+        return entry
+
+    def _build(self, data: object) -> RowRubric:
+        rubric = _read(data, self.budget)
+        rubric.limit(self.budget)
+        rubric.show(self.shows, thinking=self.thinking)
+        if self.parser is not None:
+            rubric.use_parser(self.parser)
+        return rubric
 
     async def score(
         self, rollouts: Sequence[Any], *, autograder: Grader | None = None
     ) -> list[EvaluationReport]:
-        """One report a rollout, in order. A rubric that cannot be read is an error of its row."""
+        """Return one report per rollout. A rubric that cannot be read is an error of its row."""
         grader = autograder or self.autograder
         reports: dict[int, EvaluationReport] = {}
-        together: dict[int, tuple[Any, list[int]]] = {}
-        for place, rollout in enumerate(rollouts):
+        rubrics: dict[int, Any] = {}  # by their identity
+        indices_by_rubric: dict[int, list[int]] = {}
+        for index, rollout in enumerate(rollouts):
             try:
                 rubric, _ = self.of(rollout.fields if isinstance(rollout, Rollout) else rollout)
             except AssayError as error:
-                reports[place] = unreadable_report(error, f"row {place}")
+                reports[index] = unreadable_report(error, f"row {index}")
             else:
-                together.setdefault(id(rubric), (rubric, []))[1].append(place)
+                rubrics[id(rubric)] = rubric
+                indices_by_rubric.setdefault(id(rubric), []).append(index)
 
-        async def scored(part: tuple[Any, list[int]]) -> None:
-            rubric, places = part
+        async def score_part(rubric_id: int) -> None:
+            indices = indices_by_rubric[rubric_id]
             options = {} if grader is None else {"autograder": grader}
-            found = await rubric.score([rollouts[place] for place in places], **options)
-            reports.update(zip(places, found, strict=True))
+            part = [rollouts[index] for index in indices]
+            part_reports = await rubrics[rubric_id].score(part, **options)
+            reports.update(zip(indices, part_reports, strict=True))
 
-        if together:
-            await run_concurrently(scored, list(together.values()))
-        return [reports[place] for place in range(len(rollouts))]
+        if rubrics:
+            await run_concurrently(score_part, list(rubrics))
+        return [reports[index] for index in range(len(rollouts))]
 
 
 def unreadable(error: AssayError, where: str) -> str:
-    """What is said of a row whose rubric cannot be read."""
+    """Return the error message of a row whose rubric cannot be read."""
     kind, _, message = describe_error(error).partition(": ")
     return f"{kind}: the rubric of {where}: {message}"
 
 
 def is_unreadable(error: str, example: str) -> bool:
-    """Whether an error says that the rubric of the row of this example cannot be read."""
+    """Return whether an error says that the rubric of this example cannot be read."""
     return f": the rubric of example {example}: " in error
 
 
 def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
-    """The report on a row whose rubric cannot be read: one line, without an answer."""
+    """Return the report of a row whose rubric cannot be read: one line, with the error."""
     return aggregate([CriterionReport(name=COLUMN, error=unreadable(error, where))])
 
 
 def _without_gaps(data: object) -> object:
-    """The data without empty fields: a table gives every entry the keys of all of them."""
+    """Return data without null fields: a table gives each entry the fields of all entries."""
     if isinstance(data, Mapping):
         items = cast("Mapping[str, object]", data).items()
         return {key: _without_gaps(value) for key, value in items if value is not None}

@@ -1,4 +1,4 @@
-"""Spending adds up what one rollout, or a whole run, asked of models; SpendingLog keeps it through kills."""
+"""Add up the calls, tokens and dollars of rollouts and runs, and save them so that a kill loses none."""
 
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -11,20 +11,19 @@ from assay.runs.run_store import LARGEST_INTEGER, RunError, RunFile, RunWriter
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Calls, tokens and dollars. They add up.
+    """Calls, tokens and dollars of one or more rollouts.
 
     >>> Spending(calls=1, prompt=90, completion=10, cost=0.002) + Spending(calls=1, unpriced=1)
     Spending(calls=2, hits=0, prompt=90, completion=10, cost=0.002, unpriced=1)
     """
 
     calls: int = 0  # calls that an endpoint answered
-    hits: int = 0  # replies that a cache had
+    hits: int = 0  # replies from a cache
     prompt: int = 0  # input tokens
     completion: int = 0  # output tokens
-    cost: float | None = (
-        0.0  # dollars, as far as prices are known; None when calls were made and no price is known
-    )
-    unpriced: int = 0  # calls whose price is not known, and which are not in `cost`
+    # Dollars, without calls whose price is not known; None if no price of any call is known.
+    cost: float | None = 0.0
+    unpriced: int = 0  # calls whose price is not known
 
     def __post_init__(self) -> None:
         if self.calls and self.unpriced >= self.calls and not self.cost:
@@ -32,10 +31,15 @@ class Spending:
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Spending":
-        """What a ledger has counted so far."""
+        """Return what a ledger has counted so far."""
         usage = ledger.usage
         return cls(
-            ledger.calls, ledger.hits, usage.prompt, usage.completion, ledger.cost, ledger.unpriced
+            calls=ledger.calls,
+            hits=ledger.hits,
+            prompt=usage.prompt,
+            completion=usage.completion,
+            cost=ledger.cost,
+            unpriced=ledger.unpriced,
         )
 
     @property
@@ -44,19 +48,19 @@ class Spending:
         return self.prompt + self.completion
 
     def __add__(self, other: "Spending") -> "Spending":
-        if other is NOTHING:  # as what scoring without a judge took, which is added to every row
+        if other is NOTHING:  # the common case: scoring without a judge adds this to every row
             return self
         return Spending(
-            self.calls + other.calls,
-            self.hits + other.hits,
-            self.prompt + other.prompt,
-            self.completion + other.completion,
-            (self.cost or 0.0) + (other.cost or 0.0),
-            self.unpriced + other.unpriced,
+            calls=self.calls + other.calls,
+            hits=self.hits + other.hits,
+            prompt=self.prompt + other.prompt,
+            completion=self.completion + other.completion,
+            cost=(self.cost or 0.0) + (other.cost or 0.0),
+            unpriced=self.unpriced + other.unpriced,
         )
 
     def __sub__(self, part: "Spending") -> "Spending":
-        """Return the rest of this spending without a part of it."""
+        """Return this spending without a part of it."""
         if part is NOTHING:
             return self
         return Spending(
@@ -69,25 +73,39 @@ class Spending:
         )
 
     def shares(self, count: int) -> "list[Spending]":
-        """The same in so many parts, which add up to it."""
-        if count < 2 or self == NOTHING:
-            return [NOTHING if self == NOTHING else self] * count
-        numbers = {
-            name: divmod(number, count) for name, number in asdict(self).items() if name != "cost"
-        }
-        cost = (self.cost or 0.0) / count
+        """Divide the spending into this many parts, which add up to it."""
+        if self == NOTHING:
+            return [NOTHING] * count
+        if count < 2:
+            return [self] * count
+        calls = _divide(self.calls, count)
+        hits = _divide(self.hits, count)
+        prompt = _divide(self.prompt, count)
+        completion = _divide(self.completion, count)
+        unpriced = _divide(self.unpriced, count)
         return [
             Spending(
-                cost=cost, **{name: each + (place < rest) for name, (each, rest) in numbers.items()}
+                calls=calls[index],
+                hits=hits[index],
+                prompt=prompt[index],
+                completion=completion[index],
+                cost=(self.cost or 0.0) / count,
+                unpriced=unpriced[index],
             )
-            for place in range(count)
+            for index in range(count)
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """What differs from nothing."""
+        """Return the amounts that are not zero."""
         return {
             name: value for name, value in asdict(self).items() if value != getattr(NOTHING, name)
         }
+
+
+def _divide(total: int, count: int) -> list[int]:
+    """Divide a number into parts that differ by at most one, the larger ones first."""
+    share, remainder = divmod(total, count)
+    return [share + 1] * remainder + [share] * (count - remainder)
 
 
 NOTHING = Spending()
@@ -120,8 +138,7 @@ class SpendingLog:
             "unpriced_calls": spent.unpriced,
             "reserved": ledger.reserved,
         }
-        # What fails is saved again after the next call. A full disk is reported where rows are
-        # saved.
+        # If this fails, the next call saves again. A full disk is reported where rows are saved.
         with suppress(RunError):
             self._writer.save_spending(self._session, amounts)
 
@@ -138,11 +155,18 @@ def read_spending(file: RunFile) -> Spending:
         "SELECT calls, cache_hits, input_tokens, output_tokens, cost, unpriced_calls, reserved "
         "FROM spending"
     ):
-        total += Spending(calls, hits, prompt, completion, cost, unpriced)
+        total += Spending(
+            calls=calls,
+            hits=hits,
+            prompt=prompt,
+            completion=completion,
+            cost=cost,
+            unpriced=unpriced,
+        )
         total += Spending(cost=reserved)
     return total
 
 
-def larger(one: Spending, other: Spending) -> Spending:
-    """The larger of two accounts of the same spending: each may have missed something."""
-    return max(one, other, key=lambda spent: (spent.calls + spent.hits, spent.cost or 0.0))
+def larger(first: Spending, second: Spending) -> Spending:
+    """Return the larger of two accounts of the same spending, since either may lack calls."""
+    return max(first, second, key=lambda spent: (spent.calls + spent.hits, spent.cost or 0.0))
