@@ -413,18 +413,20 @@ class RowPrinter:
     ) -> runs.Summary:
         """Print the rows that wait, then the summary, and return the summary.
 
-        Without a summary, that of the rows so far is printed, if there are any.
+        Without a summary, that of the printed rows is used, and nothing is printed if there are no
+        rows.
         """
         for number in sorted(self._waiting):
             self._print(self._waiting[number])
         self._waiting.clear()
-        has_summary = summary is not None
         if summary is None:
             summary = replace(self._tally.summary(), complete=complete)
-        if has_summary and not self.printed:
+            if self.printed:
+                self._format.end(summary)
+            return summary
+        if not self.printed:
             self._format.begin(None)
-        if has_summary or self.printed:
-            self._format.end(summary)
+        self._format.end(summary)
         return summary
 
 

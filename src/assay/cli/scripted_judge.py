@@ -23,19 +23,18 @@ def answer_by_script(system_prompt: str, user_prompt: str) -> str:
     """Return the reply of the scripted judge to a prompt, as the prompt asks for it."""
     requirement = _find_block(user_prompt, "criterion").lower()
     response = _find_block(user_prompt, "response").lower()
-    found = _find_words(requirement, response)
-    if "sarcas" in requirement or "irony" in requirement:
-        sarcasm = [words for words in _SARCASM if words in response]
-        if sarcasm:
-            found = None
+    words = _find_words(requirement, response)
+    excludes_sarcasm = "sarcas" in requirement or "irony" in requirement
+    if excludes_sarcasm and any(phrase in response for phrase in _SARCASM):
+        words = None
     explanation = "Scripted judge: the response has none of the words that it looks for."
-    if found is not None:
-        explanation = f'Scripted judge: the response says "{found}".'
+    if words is not None:
+        explanation = f'Scripted judge: the response says "{words}".'
     choices = _find_block(user_prompt, "choices").split("\n")
     if choices != [""]:
-        choice = choices[0] if found is None else choices[-1]
+        choice = choices[0] if words is None else choices[-1]
         return json.dumps({"explanation": explanation, "choice": choice})
-    verdict = "UNMET" if found is None else "MET"
+    verdict = "UNMET" if words is None else "MET"
     return json.dumps({"explanation": explanation, "criterion_status": verdict})
 
 

@@ -174,10 +174,12 @@ def _select_rows(run: runs.Run, options: ShowOptions) -> Iterator[runs.Row]:
 
 
 def _find_worst(rows: Iterable[runs.Row], number: int) -> list[runs.Row]:
-    """Return the rows with the lowest scores, the lowest first; unscored rows have none."""
-    scored = ((row.score, position, row) for position, row in enumerate(rows))
-    worst = heapq.nsmallest(number, (each for each in scored if each[0] is not None))
-    return [row for _, _, row in worst]
+    """Return the rows with the lowest scores, the lowest first, without unscored rows."""
+    # Rows with the same score keep their order: by their position, since rows cannot be compared.
+    scored = (
+        (row.score, position, row) for position, row in enumerate(rows) if row.score is not None
+    )
+    return [row for _, _, row in heapq.nsmallest(number, scored)]
 
 
 def _print_examples(run: runs.Run, options: ShowOptions) -> int:

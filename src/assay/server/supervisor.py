@@ -202,11 +202,11 @@ class Supervisor:
         self._remove_ended()
         active = [worker for worker in self._workers if not worker.is_stopping]
         outdated = [worker for worker in active if worker.is_outdated]
-        wanted = self._settings.workers
+        worker_count = self._settings.workers
         if outdated:
-            wanted += 1
-        if len(active) < wanted and time.monotonic() >= self._next_start:
-            for _ in range(wanted - len(active)):
+            worker_count += 1
+        if len(active) < worker_count and time.monotonic() >= self._next_start:
+            for _ in range(worker_count - len(active)):
                 self._workers.append(self._start_worker())
         elif outdated and all(worker.is_ready for worker in active):
             self._stop_worker(outdated[0])

@@ -22,8 +22,8 @@ _FLAGS: Final = {
     "unscored": "score IS NULL AND reward IS NULL",
     "disagreement": "EXISTS (SELECT 1 FROM verdicts WHERE rollout = rollouts.id AND disagreement > 0)",
 }
-# `is_labelled`, `lower_text`, `searchable_text` and `short_answer` are functions of `RolloutTable`: SQLite's own `lower` knows
-# only the letters of English.
+# `is_labelled`, `lower_text`, `searchable_text` and `short_answer` are functions that `RolloutTable`
+# adds to SQLite, whose own `lower` knows only the letters of English.
 _SEARCHED_TEXTS: Final = {
     "text": "searchable_text(prompt, completion)",
     "error": "lower_text(error)",  # a line per criterion, as `name: message`
@@ -101,23 +101,27 @@ def build_condition(
     """Return the condition for rows of the table `rollouts`.
 
     `criteria` are the names of all criteria of the run, and `tags` the names that have each tag.
-    `criterion:`, `tag:` and `verdict:` go together: one criterion must fit all of them.
+    `criterion:`, `tag:` and `verdict:` go together: `criterion:polite verdict:UNMET` asks for rows
+    with this verdict on this criterion.
     """
-    naming = [term for term in terms if term.name in ("criterion", "tag") and not term.negated]
-    named = [
-        name for name in criteria if all(name in _name_criteria(t, criteria, tags) for t in naming)
+    criterion_terms = [
+        term for term in terms if term.name in ("criterion", "tag") and not term.negated
     ]
+    chosen_criteria = list(criteria)  # those that all these terms name
+    for term in criterion_terms:
+        matches = _name_criteria(term, criteria, tags)
+        chosen_criteria = [name for name in chosen_criteria if name in matches]
     has_verdict = any(term.name == "verdict" and not term.negated for term in terms)
     parts: list[str] = []
     values: list[object] = []
     for term in terms:
-        if term in naming and has_verdict:
-            continue  # the term with the verdict asks for these criteria
+        if term in criterion_terms and has_verdict:
+            continue  # the condition of the verdict has these criteria
         if term.name == "verdict":
-            condition = _has_verdict(named, term.value)
-        elif term in naming:
-            condition = _has_verdict(named)
-        elif term.name in ("criterion", "tag"):
+            condition = _has_verdict(chosen_criteria, term.value)
+        elif term in criterion_terms:
+            condition = _has_verdict(chosen_criteria)
+        elif term.name in ("criterion", "tag"):  # negated, so it stands alone
             condition = _has_verdict(_name_criteria(term, criteria, tags))
         else:
             condition = _compare_column(term)
@@ -133,9 +137,9 @@ def _name_criteria(
     """Return the criteria that a term names: by a tag, by the whole name, or by a part of it."""
     if term.name == "tag":
         return tags.get(term.value, ())
-    wanted = term.value.lower()
-    same = [name for name in criteria if name.lower() == wanted]
-    return same or [name for name in criteria if wanted in name.lower()]
+    words = term.value.lower()
+    same_names = [name for name in criteria if name.lower() == words]
+    return same_names or [name for name in criteria if words in name.lower()]
 
 
 def _has_verdict(names: Collection[str], verdict: str | None = None) -> SqlCondition:

@@ -101,7 +101,7 @@ def _make_table(run: ViewedRun) -> dict[str, Any]:
 
 
 def _split_page() -> tuple[str, str]:
-    """Return the HTML of the page, with style and scripts inside, before and after the data."""
+    """Return the HTML before and after the data, with the style and the script in it."""
     page = read_page_file("index.html") or ""
     style = read_page_file("style.css") or ""
     script = read_page_file(SCRIPT) or ""
@@ -113,8 +113,9 @@ def _split_page() -> tuple[str, str]:
     page = re.sub(r"<link[^>]*stylesheet[^>]*>", lambda _: f"<style>{style}</style>", page, count=1)
     page = re.sub(r"<script[^>]*src=[^>]*></script>\s*", "", page)
     page = page.replace("<head>", f"<head>\n{policy_element}", 1)
-    before_data, _, end = page.rpartition("</body>")
-    return before_data, f"<script>{script}</script>\n</body>{end}"
+    # The data comes at the end of the body, and the script that reads it behind the data.
+    before_data, _, after_body = page.rpartition("</body>")
+    return before_data, f"<script>{script}</script>\n</body>{after_body}"
 
 
 def _hash_source(text: str) -> str:

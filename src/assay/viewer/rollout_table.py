@@ -125,12 +125,12 @@ class RolloutTable:
             (total,) = connection.execute(
                 f"SELECT count(*) FROM rollouts WHERE {condition.sql}", condition.values
             ).fetchone()
-            found = connection.execute(
+            cursor = connection.execute(
                 f"SELECT id, {order} AS sorted FROM rollouts WHERE {condition.sql} "
                 f"ORDER BY sorted IS NULL, sorted {direction}, row, id LIMIT ? OFFSET ?",
                 (*order_values, *condition.values, limit, offset),
             )
-            ids = [rollout_id for rollout_id, _ in found]
+            ids = [rollout_id for rollout_id, _ in cursor]
             rows = list(_read_rows(connection, ids))
         return {"total": total, "rows": rows}
 
