@@ -174,19 +174,23 @@ def select_columns(record: Record, columns: Sequence[str]) -> tuple[Record, list
 
 
 def _find_value(record: Record, path: str) -> Any:
-    if path in record:
-        return record[path]
-    name = path
-    while "." in name:
-        name = name.rpartition(".")[0]
-        if name in record:
-            value = record[name]
-            for field in path[len(name) + 1 :].split("."):
-                if not isinstance(value, Mapping):
-                    raise KeyError(path)
-                value = cast("Mapping[str, Any]", value)[field]
-            return value
-    raise KeyError(path)
+    """Return the value of a column, or of a field in one. Raise `KeyError` if there is none.
+
+    If several columns fit the beginning of the path, the longest name counts.
+    """
+    column = path
+    while column not in record:
+        column, dot, _ = column.rpartition(".")
+        if not dot:
+            raise KeyError(path)
+    value = record[column]
+    if column == path:
+        return value
+    for field in path[len(column) + 1 :].split("."):
+        if not isinstance(value, Mapping):
+            raise KeyError(path)
+        value = cast("Mapping[str, Any]", value)[field]
+    return value
 
 
 # Tables: every row has a cell in every column, and the cells of a column are of one kind.
