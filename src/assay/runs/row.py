@@ -272,6 +272,8 @@ class RowForm:
         self._names = names_of(criteria, is_own=False)
         counted = [criterion for criterion in criteria if criterion.counts]
         self._has_judged = any(criterion.judged for criterion in criteria)
+        # The fields of the usual report, which has all answers and nothing special. Reports save
+        # only the fields that differ from these.
         gain, loss = stakes([criterion.weight for criterion in counted])
         usual = {
             "gain": gain,

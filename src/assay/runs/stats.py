@@ -115,12 +115,17 @@ class ExamplePositions:
     _by_number: dict[int, int] | None = None
 
     def find(self, number: int, size: int) -> int:
-        """Return the position of an example in arrays of this size; beyond their end if it is new."""
+        """Return the position of an example in arrays of this size; `size` or more if it is new.
+
+        New examples usually have increasing numbers, so that the position follows from the number.
+        If they turn out to have wide gaps between them, as in one of many tasks, the positions are
+        kept in a dictionary instead: unused positions would waste memory.
+        """
         if not size:
             self._start = number
         position = number - self._start
-        if self._by_number is None and not 0 <= position <= size + _GAP + size // 4:
-            # The numbers have wide gaps, as in one of many tasks: empty positions would waste memory.
+        end = size + _GAP + size // 4
+        if self._by_number is None and not 0 <= position <= end:
             self._by_number = {self._start + index: index for index in range(size)}
         if self._by_number is None:
             return position
@@ -403,8 +408,9 @@ class Thresholds:
         missing = self._describe_missing(score, rollouts, unscored, complete)
         if missing is not None:
             return Failure(missing, is_missed=False)
-        for message in self._describe_missed(score, rollouts, low):
-            return Failure(message, is_missed=True)
+        missed = list(self._describe_missed(score, rollouts, low))
+        if missed:
+            return Failure(missed[0], is_missed=True)
         return None
 
     def _describe_missing(

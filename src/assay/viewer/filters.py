@@ -67,15 +67,19 @@ def parse_filter(text: str) -> list[Term]:
 
 
 def _read_term(match: re.Match[str]) -> Term:
+    """Return a term: a flag (`unscored`), words to search for, or `name:value`."""
     negated = match["minus"] is not None
     if match["word"] in _FLAGS:
         return Term(match["word"], "has", "", negated)
     words = match["word"] if match["phrase"] is None else match["phrase"]
     if words is not None:
         return Term("text", "~", words, negated)
-    name = match["name"].lower()
-    operator = match["operator"]
     value = match["value"] if match["quoted"] is None else match["quoted"]
+    return _make_comparison(match["name"].lower(), match["operator"], value, negated)
+
+
+def _make_comparison(name: str, operator: str, value: str, negated: bool) -> Term:
+    """Return a term that compares a number or a text. Raise `FilterError` if it cannot."""
     if name in NUMBERS and operator != "~":
         try:
             float(value)

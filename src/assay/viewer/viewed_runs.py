@@ -88,7 +88,9 @@ class ViewedRun:
         key = (encodable(row.example), row.sample)
         labels = [label for label in self.read_labels() if _find_key(label) == key]
         criteria = self._read_criteria(row)
-        with media_access(ALLOWED_MEDIA.get().folders or media_folders(self.run.about)):
+        # Pictures may be in the folders that the caller allows, or else in those of the run's data.
+        folders = ALLOWED_MEDIA.get().folders or media_folders(self.run.about)
+        with media_access(folders):
             return page_data.describe_row(self.run, number, row, labels, criteria)
 
     def _read_row(self, number: int) -> Row:
