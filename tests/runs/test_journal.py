@@ -69,6 +69,18 @@ def test_rows_that_failed_are_not_done(tmp_path):
     assert (len(run), run.row("1").fields) == (3, {"completion": "Paris"})
 
 
+def test_a_row_that_is_written_twice_counts_once(tmp_path):
+    """In one session too."""
+    with Journal.open(tmp_path, about()) as journal:
+        journal.write(Row("a", error="Overloaded: try later"))
+        assert not journal.is_finished(("a", 0))
+        journal.write(Row("a"))
+        assert journal.is_finished(("a", 0))
+        summary = journal.finish()
+    assert (summary.rollouts, summary.failed) == (1, 0)
+    assert Run.open(tmp_path).summary() == summary
+
+
 def test_a_run_can_be_read_while_it_is_written(tmp_path):
     """What is finished is there."""
     with Journal.open(tmp_path, about()) as journal:

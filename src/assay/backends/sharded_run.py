@@ -97,7 +97,9 @@ class ShardedRun:
         except RunRefused:
             raise
         except RunError:
-            pass  # it is damaged, so its shard is done again
+            if _is_readable(part):
+                raise  # the run itself cannot be written, such as on a full disk
+            # The part is damaged, so its shard is done again.
         shutil.rmtree(part, ignore_errors=True)
         return spent
 
@@ -131,6 +133,13 @@ class ShardedRun:
         if is_complete:
             shutil.rmtree(self.parts, ignore_errors=True)
         return summary
+
+
+def _is_readable(part: Path) -> bool:
+    try:
+        return RunFile(part).select("PRAGMA quick_check") == [("ok",)]
+    except RunError:
+        return False
 
 
 def _wait_for_writer(part: Path) -> None:

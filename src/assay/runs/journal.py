@@ -72,7 +72,8 @@ class Journal(AbstractContextManager["Journal"]):
         # Counts the rows of a new run. A run that is resumed is counted at its end.
         self._tally: Tally | None = None
         if self.is_new:
-            writer.delete_spending()
+            if not resume:
+                writer.delete_spending()
             self._tally = Tally(pass_rule=about.pass_rule, alone=True)
         else:
             about = self._resume(about, resume=resume)
@@ -99,7 +100,7 @@ class Journal(AbstractContextManager["Journal"]):
     def is_finished(self, key: Key) -> bool:
         """Return whether a rollout is saved without an error, so that it is not done again."""
         example, sample = key
-        return not self.is_new and self.writer.is_finished(encodable(example), sample)
+        return self.writer.is_finished(encodable(example), sample)
 
     def save_generation(self, row: Row, state: Mapping[str, Any]) -> None:
         """Save what was generated for a rollout before it is judged; `state` is plain data."""
@@ -113,7 +114,7 @@ class Journal(AbstractContextManager["Journal"]):
     def read_generation(self, key: Key) -> tuple[Row, dict[str, Any]] | None:
         """Return a row that was generated and not judged yet, with its state; None if there is none."""
         example, sample = key
-        saved = None if self.is_new else self.writer.read_generation(encodable(example), sample)
+        saved = self.writer.read_generation(encodable(example), sample)
         if saved is None:
             return None
         data = json.loads(saved)
@@ -161,6 +162,8 @@ class Journal(AbstractContextManager["Journal"]):
     def finish(self, *, complete: bool = True, models: Iterable[str] = ()) -> Summary:
         """Work out and save the summary, and the ids of the `models` that answered."""
         summary = self.tally().summary()
+        if summary.rollouts != self.writer.count_rollouts():  # some were saved twice
+            summary = self._count().summary()
         about = self.about.having_met(models)
         if about is not self.about:
             self.about = about

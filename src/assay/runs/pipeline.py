@@ -344,7 +344,7 @@ class Sink:
 
     def has(self, key: Key) -> bool:
         """Return whether a row was finished in an earlier session, and count it if so."""
-        if self._journal is None or not self._journal.is_finished(key):
+        if self._journal is None or self.is_fresh or not self._journal.is_finished(key):
             return False
         self._watch.kept += 1
         return True
@@ -360,7 +360,9 @@ class Sink:
 
     def read_generation(self, key: Key) -> tuple[Row, dict[str, Any]] | None:
         """Return what was generated for a rollout in an earlier session; None if nothing was."""
-        return None if self._journal is None else self._journal.read_generation(key)
+        if self._journal is None or self.is_fresh:
+            return None
+        return self._journal.read_generation(key)
 
     def serialize_fields(self, rows: Iterable[Row]) -> list[SerializedFields]:
         """Return the fields of rows as they are now, as JSON; an empty list if they are neither saved nor passed on."""

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, Required, TypeAlias, cast
@@ -269,7 +269,7 @@ class RowForm:
         self._criteria = criteria
         # The criteria of the last report that turned out to have the same lines as ours.
         self._equal_criteria = criteria
-        self._names = names_of(criteria, is_own=False)
+        self._blanks = self._make_blanks(criteria, is_own=False)
         counted = [criterion for criterion in criteria if criterion.counts]
         self._has_judged = any(criterion.judged for criterion in criteria)
         # The fields of the usual report, which has all answers and nothing special. Reports save
@@ -336,55 +336,43 @@ class RowForm:
             cost=spent.cost if spent.calls or spent.hits else None,
             seconds=sum(row.timing.values()) if row.timing else None,
             data=data,
-            verdicts=list(self._list_verdicts(row)) if row.error is None else (),
+            verdicts=self._list_verdicts(row) if row.error is None else (),
             calls=[_save_call(position, call) for position, call in enumerate(row.judge_log)],
         )
 
-    def _list_verdicts(self, row: Row) -> Iterator[SavedVerdict]:
-        """Yield the answer to each criterion of a row."""
+    def _list_verdicts(self, row: Row) -> list[SavedVerdict]:
+        """Return the answer to each criterion of a row."""
         report = row.report
         is_own = own_rubric(row.fields) is not None
-        has_errors = bool(row.errors)
+        questions: Sequence[Criterion | CriterionReport]
         if report.answers is None:
-            lines = report.lines
-            pairs = zip(lines, lines, strict=True)
-            names = names_of(lines, is_own=is_own)
+            questions = answers = report.lines
         else:
-            pairs = zip(report.criteria, report.answers, strict=True)
-            if report.criteria is self._equal_criteria and not is_own:
-                names = self._names
+            questions, answers = report.criteria, report.answers
+        if questions is self._equal_criteria and not is_own:
+            blanks = self._blanks
+        else:
+            blanks = self._make_blanks(questions, is_own=is_own)
+        has_errors = bool(row.errors)
+        verdicts: list[SavedVerdict] = []
+        for blank, question, answer in zip(blanks, questions, answers, strict=True):
+            if isinstance(answer, Score | CriterionReport):
+                verdicts.append(_save_answer(blank, answer, has_errors=has_errors))
             else:
-                names = names_of(report.criteria, is_own=is_own)
-        for position, (name, (criterion, answer)) in enumerate(zip(names, pairs, strict=True)):
-            judge = None if criterion.requirement is None else self._judge
-            tags = encodable(as_text(criterion.tags)) if is_own and criterion.tags else None
-            if not isinstance(answer, Score | CriterionReport):
-                verdict = None
-                if isinstance(answer, bool) and isinstance(criterion, Criterion):
-                    verdict = encodable(criterion.choices[-1 if answer else 0])
-                yield SavedVerdict(
-                    position=position,
-                    criterion=encodable(name),
-                    value=float(answer),
-                    verdict=verdict,
-                    judge=judge,
-                    tags=tags,
-                )
-                continue
-            reason, error = answer.reason or None, answer.error
-            if has_errors:
-                reason, error = redact(reason), redact(error)
-            yield SavedVerdict(
-                position=position,
-                criterion=encodable(name),
-                value=answer.value,
-                verdict=None if answer.verdict is None else encodable(answer.verdict),
-                reason=None if reason is None else encodable(str(reason)),
-                error=None if error is None else encodable(error),
-                judge=judge,
-                disagreement=answer.disagreement,
-                tags=tags,
-            )
+                verdicts.append(_save_number(blank, question, answer))
+        return verdicts
+
+    def _make_blanks(
+        self, questions: Sequence[Criterion | CriterionReport], *, is_own: bool
+    ) -> list[SavedVerdict]:
+        """Return the rows of the table `verdicts` before there are answers."""
+        blanks: list[SavedVerdict] = []
+        names = names_of(questions, is_own=is_own)
+        for position, (name, question) in enumerate(zip(names, questions, strict=True)):
+            judge = None if question.requirement is None else self._judge
+            tags = encodable(as_text(question.tags)) if is_own and question.tags else None
+            blanks.append(SavedVerdict(position, encodable(name), judge=judge, tags=tags))
+        return blanks
 
     def _make_head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
         """Return all that is saved of a row except its fields, as JSON values and as JSON text."""
@@ -585,6 +573,34 @@ def is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _save_number(
+    blank: SavedVerdict, question: Criterion | CriterionReport, answer: float
+) -> SavedVerdict:
+    """Return a verdict with the answer of a check that is a number, True or False."""
+    verdict = None
+    if isinstance(answer, bool) and isinstance(question, Criterion):
+        verdict = encodable(question.choices[-1] if answer else question.choices[0])
+    # By position, since this is done for every check of every row.
+    position, criterion, _, _, _, _, judge, _, tags = blank
+    return SavedVerdict(position, criterion, float(answer), verdict, None, None, judge, None, tags)
+
+
+def _save_answer(
+    blank: SavedVerdict, answer: Score | CriterionReport, *, has_errors: bool
+) -> SavedVerdict:
+    """Return a verdict with an answer; `has_errors` says that its texts may hold secrets."""
+    reason, error = answer.reason or None, answer.error
+    if has_errors:
+        reason, error = redact(reason), redact(error)
+    return blank._replace(
+        value=answer.value,
+        verdict=None if answer.verdict is None else encodable(answer.verdict),
+        reason=None if reason is None else encodable(str(reason)),
+        error=None if error is None else encodable(error),
+        disagreement=answer.disagreement,
+    )
 
 
 def _save_call(position: int, call: Mapping[str, Any]) -> SavedCall:

@@ -217,7 +217,7 @@ _ROLLOUT_COLUMNS: Final = (
 )
 _COPIED_ROLLOUT_COLUMNS: Final = _ROLLOUT_COLUMNS.removeprefix("id, ")
 _INSERT_ROLLOUT: Final = (
-    f"INSERT OR REPLACE INTO rollouts ({_ROLLOUT_COLUMNS}) "
+    f"INSERT INTO rollouts ({_ROLLOUT_COLUMNS}) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _HOLDS_WORK: Final = "SELECT EXISTS (SELECT 1 FROM rollouts) OR EXISTS (SELECT 1 FROM generations)"
@@ -315,7 +315,7 @@ class RunFile:
             last_row, last_id = batch[-1][:2]
 
     def _verify(self, rollout_id: int, data: bytes, checksum: int) -> None:
-        if zlib.crc32(data) != checksum:
+        if not _is_intact(data, checksum):
             raise RunError(
                 explain_damage(self.path, f"the checksum of rollout {rollout_id} does not match")
             )
@@ -365,8 +365,7 @@ class RunFile:
             most = min(max(known_ids, default=0), 2 * len(known_ids) + BATCH_ROWS)
             for rollout_id in sorted(known_ids.union(range(1, most + 1))):
                 record = _recover_rollout(connection, rollout_id)
-                if record is not None:
-                    writer.save_rollouts([record])
+                if record is not None and _save_recovered(writer, record):
                     saved += 1
                 elif rollout_id in known_ids:
                     lost += 1
@@ -409,17 +408,32 @@ def _list_ids(connection: sqlite3.Connection) -> set[int]:
     return ids
 
 
+def _save_recovered(writer: "RunWriter", rollout: SavedRollout) -> bool:
+    """Save a rollout unless damage has put something into a column that cannot be saved."""
+    try:
+        writer.save_rollouts([rollout])
+    except RunError as error:
+        if isinstance(error.__cause__, sqlite3.IntegrityError):
+            return False
+        raise
+    return True
+
+
 def _recover_rollout(connection: sqlite3.Connection, rollout_id: int) -> SavedRollout | None:
     query = f"SELECT {_COPIED_ROLLOUT_COLUMNS} FROM rollouts WHERE id = ?"
     try:
         columns = connection.execute(query, (rollout_id,)).fetchone()
     except sqlite3.Error:
         return None
-    # A damaged page may hold a row without data.
-    if columns is None or not isinstance(columns[-2], str):
+    if columns is None or not _is_intact(*columns[-2:]):
         return None
-    if zlib.crc32(columns[-2].encode()) != columns[-1]:
-        return None
+    # The columns have no checksum, so what identifies the rollout is taken from its data.
+    data = json.loads(columns[-2])
+    identity = (
+        encodable(data.get("example", columns[0])),
+        data.get("sample", columns[1]),
+        data.get("row", columns[2]),
+    )
     verdicts: list[SavedVerdict] = []
     calls: list[SavedCall] = []
     with suppress(sqlite3.Error):
@@ -427,7 +441,14 @@ def _recover_rollout(connection: sqlite3.Connection, rollout_id: int) -> SavedRo
             verdicts.append(SavedVerdict(*row[1:]))
         for row in connection.execute("SELECT * FROM calls WHERE rollout = ?", (rollout_id,)):
             calls.append(SavedCall(*row[1:]))
-    return SavedRollout(*columns[:-1], verdicts=verdicts, calls=calls)
+    return SavedRollout(*identity, *columns[3:-1], verdicts=verdicts, calls=calls)
+
+
+def _is_intact(data: Any, checksum: Any) -> bool:
+    """Return whether data match their checksum. A damaged page may hold anything in their place."""
+    if isinstance(data, str):
+        data = data.encode()
+    return isinstance(data, bytes) and zlib.crc32(data) == checksum
 
 
 class RunWriter(AbstractContextManager["RunWriter"]):
@@ -581,46 +602,19 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
         A rollout that was saved before is replaced, unless only the new one has an error.
         """
+        rollouts = list(rollouts)
         with self._transaction() as connection:
             connection.execute("UPDATE run SET summary = NULL, complete = 0 WHERE summary NOT NULL")
-            has_generations = connection.execute("SELECT 1 FROM generations LIMIT 1").fetchone()
             next_id, next_row = self._next_id, self._next_row
-            for rollout in rollouts:
-                key = (rollout.example, rollout.sample)
-                rollout_id = next_id
-                saved = connection.execute(
-                    "SELECT id, row, error FROM rollouts WHERE example = ? AND sample = ?", key
-                ).fetchone()
-                row = rollout.row
-                if saved is None:
-                    next_id += 1
-                elif saved[2] is None and rollout.error is not None:
-                    continue
-                else:
-                    rollout_id, saved_row, _ = saved
-                    row = saved_row if row is None else row
-                    connection.execute("DELETE FROM verdicts WHERE rollout = ?", (rollout_id,))
-                    connection.execute("DELETE FROM calls WHERE rollout = ?", (rollout_id,))
-                row = next_row if row is None else row
-                next_row = max(next_row, row + 1)
-                checksum = zlib.crc32(rollout.data.encode())
-                connection.execute(
-                    _INSERT_ROLLOUT,
-                    (rollout_id, *key, row, *rollout[3:13], checksum),
+            numbers = _insert_new(connection, rollouts, next_id, next_row)
+            if numbers is None:
+                numbers = _insert_or_replace(connection, rollouts, next_id, next_row)
+            if connection.execute("SELECT 1 FROM generations LIMIT 1").fetchone():
+                connection.executemany(
+                    "DELETE FROM generations WHERE example = ? AND sample = ?",
+                    [rollout[:2] for rollout in rollouts if rollout.error is None],
                 )
-                if rollout.verdicts:
-                    connection.executemany(
-                        _INSERT_VERDICT, [(rollout_id, *verdict) for verdict in rollout.verdicts]
-                    )
-                if rollout.calls:
-                    connection.executemany(
-                        _INSERT_CALL, [(rollout_id, *call) for call in rollout.calls]
-                    )
-                if has_generations and rollout.error is None:
-                    connection.execute(
-                        "DELETE FROM generations WHERE example = ? AND sample = ?", key
-                    )
-        self._next_id, self._next_row = next_id, next_row
+        self._next_id, self._next_row = numbers
 
     def save_generation(self, example: str, sample: int, data: str) -> None:
         """Save what a model has generated for a rollout that is not finished yet."""
@@ -637,7 +631,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 "SELECT data, checksum FROM generations WHERE example = ? AND sample = ?",
                 (example, sample),
             ).fetchone()
-        if row is None or zlib.crc32(row[0].encode()) != row[1]:
+        if row is None or not _is_intact(*row):
             return None
         return row[0]
 
@@ -742,6 +736,71 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _insert_new(
+    connection: sqlite3.Connection, rollouts: Sequence[SavedRollout], next_id: int, next_row: int
+) -> tuple[int, int] | None:
+    """Insert rollouts with their verdicts and calls, if none of them is saved yet.
+
+    Return the next id and the next place in the data; None if nothing was inserted, because one is
+    saved. Nearly all rollouts are new, and to look for each of them takes a quarter longer.
+    """
+    rows: list[tuple[Any, ...]] = []
+    verdicts: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
+    for rollout_id, rollout in enumerate(rollouts, start=next_id):
+        row = next_row if rollout.row is None else rollout.row
+        next_row = max(next_row, row + 1)
+        rows.append(_make_columns(rollout_id, row, rollout))
+        verdicts += [(rollout_id, *verdict) for verdict in rollout.verdicts]
+        calls += [(rollout_id, *call) for call in rollout.calls]
+    connection.execute("SAVEPOINT new")
+    try:
+        connection.executemany(_INSERT_ROLLOUT, rows)
+    except sqlite3.IntegrityError:
+        connection.execute("ROLLBACK TO new")
+        connection.execute("RELEASE new")
+        return None
+    connection.execute("RELEASE new")
+    connection.executemany(_INSERT_VERDICT, verdicts)
+    connection.executemany(_INSERT_CALL, calls)
+    return next_id + len(rollouts), next_row
+
+
+def _insert_or_replace(
+    connection: sqlite3.Connection, rollouts: Sequence[SavedRollout], next_id: int, next_row: int
+) -> tuple[int, int]:
+    """Save rollouts of which some are saved already; return the next id and the next place."""
+    for rollout in rollouts:
+        saved = connection.execute(
+            "SELECT id, row, error FROM rollouts WHERE example = ? AND sample = ?", rollout[:2]
+        ).fetchone()
+        if saved is None:
+            numbers = _insert_new(connection, [rollout], next_id, next_row)
+            next_id, next_row = numbers or (next_id, next_row)
+            continue
+        rollout_id, row, error = saved
+        if error is None and rollout.error is not None:
+            continue
+        if rollout.row is not None:
+            row = rollout.row
+        _delete(connection, rollout_id)
+        _insert_new(connection, [rollout._replace(row=row)], rollout_id, next_row)
+        next_row = max(next_row, row + 1)
+    return next_id, next_row
+
+
+def _delete(connection: sqlite3.Connection, rollout_id: int) -> None:
+    connection.execute("DELETE FROM verdicts WHERE rollout = ?", (rollout_id,))
+    connection.execute("DELETE FROM calls WHERE rollout = ?", (rollout_id,))
+    connection.execute("DELETE FROM rollouts WHERE id = ?", (rollout_id,))
+
+
+def _make_columns(rollout_id: int, row: int, rollout: SavedRollout) -> tuple[Any, ...]:
+    """Return the values of a row of the table `rollouts`."""
+    checksum = zlib.crc32(rollout.data.encode())
+    return (rollout_id, rollout.example, rollout.sample, row, *rollout[3:13], checksum)
 
 
 def _merge(connection: sqlite3.Connection) -> None:
