@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 from assay import PerCriterionGrader, PerCriterionOneShotGrader, Refused, Rubric
-from assay.errors import RubricError
+from assay.errors import GradingError, RubricError
 from assay.integrations.grading import assert_grades
 from assay.runs import score_rows_sync
 from assay.tables import rows_of
@@ -80,3 +80,15 @@ class TestCriteriaOfOneKind:
         )
         with pytest.raises(RubricError, match="contains"):
             rubric.judged_criteria()
+
+
+async def test_judge_is_a_grader_or_the_name_of_a_model():
+    rubric = Rubric.from_dict([{"requirement": "Is kind"}])
+    judge = PerCriterionGrader(FakeModel("MET"))
+    assert rubric.grade_sync("Hello.", judge=judge).score == 1.0
+    assert (await rubric.score({"completion": "Hello."}, judge=judge)).score == 1.0
+    with ModelServer("UNMET") as server:
+        assert rubric.grade_sync("Hello.", judge=server.model).score == 0.0
+        assert (await rubric.grade("Hello.", judge=server.model)).score == 0.0
+    with pytest.raises(GradingError, match="both judge= and autograder="):
+        rubric.grade_sync("Hello.", judge=judge, autograder=judge)

@@ -99,7 +99,11 @@ class BaseRubric(ABC):
 
     @overload
     async def score(
-        self, rollouts: Rollout | Mapping[str, Any], *, autograder: Grader | None = None
+        self,
+        rollouts: Rollout | Mapping[str, Any],
+        *,
+        judge: Grader | str | None = None,
+        autograder: Grader | None = None,
     ) -> EvaluationReport: ...
 
     @overload
@@ -107,6 +111,7 @@ class BaseRubric(ABC):
         self,
         rollouts: Iterable[Rollout | Mapping[str, Any]],
         *,
+        judge: Grader | str | None = None,
         autograder: Grader | None = None,
     ) -> list[EvaluationReport]: ...
 
@@ -114,12 +119,15 @@ class BaseRubric(ABC):
         self,
         rollouts: Rollout | Mapping[str, Any] | Iterable[Rollout | Mapping[str, Any]],
         *,
+        judge: Grader | str | None = None,
         autograder: Grader | None = None,
     ) -> EvaluationReport | list[EvaluationReport]:
         """Return one report per rollout or state, in order, without writing into states.
 
         Group functions see all rollouts at once. For one rollout or one mapping, return its report.
+        `judge` is a grader, or the name of a model that is asked about each criterion.
         """
+        autograder = _choose_grader(judge, autograder)
         if isinstance(rollouts, Rollout | Mapping):
             item = cast("Rollout | Mapping[str, Any]", rollouts)
             [report] = await self.score_all([as_rollout(item)], autograder)
@@ -132,12 +140,14 @@ class BaseRubric(ABC):
         autograder: Grader | None = None,
         query: str | None = None,
         *,
+        judge: Grader | str | None = None,
         answer: Any = "",
         info: Mapping[str, Any] | None = None,
     ) -> EvaluationReport:
         """Return the report on one text: a string, messages, or `thinking` and `output`.
 
-        Raises GradingError, which holds the partial report, if a counted line has no answer.
+        `judge` is a grader, or the name of a model that is asked about each criterion. It is also
+        accepted as `autograder`. Raises GradingError, which holds the partial report, if a counted line has no answer.
         """
         completion, text = read_to_grade(to_grade)
         rollout = Rollout.from_state(
@@ -151,7 +161,8 @@ class BaseRubric(ABC):
         if isinstance(to_grade, Mapping) and "role" not in to_grade:
             # Thinking and output, not a message: the judge reads both in one text.
             rollout.judge_text = text
-        [report] = await self.score_all([rollout], autograder, "score_rollout")
+        grader = _choose_grader(judge, autograder)
+        [report] = await self.score_all([rollout], grader, "score_rollout")
         if report.applies and not report.scored:
             raise GradingError(_describe_missing_answers(report), report)
         return report
@@ -162,11 +173,13 @@ class BaseRubric(ABC):
         autograder: Grader | None = None,
         query: str | None = None,
         *,
+        judge: Grader | str | None = None,
         answer: Any = "",
         info: Mapping[str, Any] | None = None,
     ) -> EvaluationReport:
         """Call `grade` from synchronous code, even inside a running event loop."""
-        return run_sync(self.grade(to_grade, autograder, query, answer=answer, info=info))
+        grader = _choose_grader(judge, autograder)
+        return run_sync(self.grade(to_grade, grader, query, answer=answer, info=info))
 
     def score_rollout_sync(
         self,
@@ -416,3 +429,16 @@ def _check_states(states: object) -> None:
     for state in cast("Sequence[object]", states):
         if type(state) is not dict and not isinstance(state, MutableMapping):
             raise TypeError(f"a state must be a dict, not {format_value(state)}")
+
+
+def _choose_grader(judge: Grader | str | None, autograder: Grader | None) -> Grader | None:
+    """Return the grader that one of two arguments gives; the name of a model asks that model."""
+    if judge is None:
+        return autograder
+    if autograder is not None:
+        raise GradingError("both judge= and autograder= are given: give judge=")
+    if isinstance(judge, str):
+        from assay.graders import PerCriterionGrader  # loaded only where it is used
+
+        return PerCriterionGrader(judge)
+    return judge
