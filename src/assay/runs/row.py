@@ -594,12 +594,17 @@ def _save_answer(
     reason, error = answer.reason or None, answer.error
     if has_errors:
         reason, error = redact(reason), redact(error)
-    return blank._replace(
-        value=answer.value,
-        verdict=None if answer.verdict is None else encodable(answer.verdict),
-        reason=None if reason is None else encodable(str(reason)),
-        error=None if error is None else encodable(error),
-        disagreement=answer.disagreement,
+    # By position, and not with `_replace`, since this is done for every answer.
+    return SavedVerdict(
+        blank.position,
+        blank.criterion,
+        answer.value,
+        None if answer.verdict is None else encodable(answer.verdict),
+        None if reason is None else encodable(str(reason)),
+        None if error is None else encodable(error),
+        blank.judge,
+        answer.disagreement,
+        blank.tags,
     )
 
 
