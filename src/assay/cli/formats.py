@@ -306,8 +306,9 @@ class RecordFormat(Format):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # The selected columns that no row has had so far, and all columns that rows have had.
         self._unseen_columns = set(self.columns)
-        self._known_columns: dict[str, None] = {}
+        self._seen_columns: dict[str, None] = {}
 
     def _make_record(self, row: runs.Row) -> Record:
         """Return the row as a record, with only the selected columns if some are selected."""
@@ -315,18 +316,18 @@ class RecordFormat(Format):
         if not self.columns:
             return record
         selected, missing = runs.export.select_columns(record, self.columns)
-        if self._unseen_columns:
+        if self._unseen_columns:  # noted to refuse a wrong name at the end
             self._unseen_columns &= set(missing)
-            self._known_columns |= dict.fromkeys(record)
+            self._seen_columns |= dict.fromkeys(record)
         return selected
 
     def _refuse_unseen_columns(self) -> None:
         """Raise a usage error if no row has one of the selected columns."""
-        if self._unseen_columns and self._known_columns:
+        if self._unseen_columns and self._seen_columns:
             names = ", ".join(sorted(self._unseen_columns))
             raise click.UsageError(
                 f"--columns: no rollout has {names}: the columns are "
-                f"{', '.join(self._known_columns)}"
+                f"{', '.join(self._seen_columns)}"
             )
 
 

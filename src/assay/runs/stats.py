@@ -279,8 +279,8 @@ class Passes:
 
     def add(self, success: bool, example: int | None = None) -> None:
         """Add a rollout of the example with this number; None for an example that comes only once."""
-        if example is None:
-            self._examples_by_counts[1, success] += 1
+        if example is None:  # an example with one rollout
+            self._examples_by_counts[1, int(success)] += 1
             return
         size = len(self._rollouts)
         position = self._positions.find(example, size)

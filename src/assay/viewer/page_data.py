@@ -122,8 +122,6 @@ def describe_row(
     completion = fields.pop("completion", "")
     text = completion_text(completion)
     parts = read_parts(fields.get("prompt"), completion)
-    rubric = run.about.rubric
-    names = {} if rubric is None else {c.question: c.name for c in rubric.criteria}
     # The hashes of the wording that a label may hold; a new label gets the first one.
     guidelines = {criterion.name: [criterion.guideline, criterion.hash] for criterion in criteria}
     lines: list[dict[str, Any]] = []
@@ -131,10 +129,6 @@ def describe_row(
         line_labels = [label for label in labels if label.criterion == line.name]
         described = _describe_line(line, text, line_labels, parts)
         lines.append({**described, "guidelines": guidelines.get(line.name, [])})
-    calls = [
-        {**call, "criterion": names.get(call["question"].partition("@")[0])}
-        for call in row.judge_log
-    ]
     return {
         "number": number,
         **pick_attributes(row, "example sample task score reward scored error model altered"),
@@ -153,8 +147,21 @@ def describe_row(
         "spent": row.spent.to_dict(),
         "spent_on_model": row.spent_on_model.to_dict(),
         "spent_on_judge": row.spent_on_judge.to_dict(),
-        "judge_log": calls,
+        "judge_log": _list_calls(run, row),
     }
+
+
+def _list_calls(run: Run, row: Row) -> list[dict[str, Any]]:
+    """Return the calls of judges about a rollout, each with the criterion that it asks about."""
+    rubric = run.about.rubric
+    names: dict[str, str] = {}  # of the criteria, by the hash of their question
+    if rubric is not None:
+        names = {criterion.question: criterion.name for criterion in rubric.criteria}
+    calls: list[dict[str, Any]] = []
+    for call in row.judge_log:
+        question, _, _ = call["question"].partition("@")  # without the step that it is about
+        calls.append({**call, "criterion": names.get(question)})
+    return calls
 
 
 def _describe_line(

@@ -110,9 +110,10 @@ def _split_page() -> tuple[str, str]:
         f"style-src '{_hash_source(style)}'; img-src data:; {COMMON_POLICY}"
     )
     policy_element = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
-    page = re.sub(r"<link[^>]*stylesheet[^>]*>", lambda _: f"<style>{style}</style>", page, count=1)
-    page = re.sub(r"<script[^>]*src=[^>]*></script>\s*", "", page)
     page = page.replace("<head>", f"<head>\n{policy_element}", 1)
+    # A function as replacement, because backslashes in a replacement text have a meaning.
+    page = re.sub(r"<link[^>]*stylesheet[^>]*>", lambda _: f"<style>{style}</style>", page, count=1)
+    page = re.sub(r"<script[^>]*src=[^>]*></script>\s*", "", page)  # the script is at the end
     # The data comes at the end of the body, and the script that reads it behind the data.
     before_data, _, after_body = page.rpartition("</body>")
     return before_data, f"<script>{script}</script>\n</body>{after_body}"
