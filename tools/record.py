@@ -1554,7 +1554,7 @@ def killed(out: Recording, folder: Path) -> None:
             str(folder),
             "-q",
             "--no-cache",
-            "-m",
+            "--judge",
             server.model,
             "--concurrency",
             "2",
