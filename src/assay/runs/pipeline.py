@@ -620,7 +620,10 @@ class Pipeline:
         self._chunk_size = 1
 
     async def run(self, units: Iterator[list[Pending]], stopping: Stopping | None) -> bool:
-        """Score all units. Return whether `stopping` ended that early."""
+        """Score all units. Return whether `stopping` ended that early.
+
+        Units that wait for a model are scored concurrently, the others in chunks, one at a time.
+        """
         is_stopped = False
         chunk: list[Pending] = []
         try:
@@ -629,7 +632,8 @@ class Pipeline:
                     waits = unit[0].plan.waits or len(unit) > 1
                     if waits:
                         await self._slots.acquire()
-                    # After waiting for a slot: `stopping` may have changed its answer meanwhile.
+                    # Asked after waiting for a slot, since the answer may have changed meanwhile, and
+                    # not while a chunk is being filled: its rows count as begun.
                     if not chunk and stopping is not None and stopping():
                         is_stopped = True
                         break

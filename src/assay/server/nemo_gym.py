@@ -88,7 +88,7 @@ class VerifyRequest(ScoringRequest):
     def write_reply(self, results: ScoringResults) -> dict[str, Any]:
         [report] = results.reports
         if results.unscored == "raise":
-            reward = report.raw_score  # the row is marked instead
+            reward = report.raw_score  # None for an unscored row, which is marked as failed below
         else:
             [reward] = results.fill_rewards()
         if reward is None:

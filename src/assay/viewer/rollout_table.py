@@ -116,10 +116,14 @@ class RolloutTable:
         """
         criteria = self.list_criteria()
         condition = build_condition(parse_filter(query), list(criteria), self.list_tags())
-        order, order_values = _SORTABLE.get(sort, "row"), []
-        if sort not in _SORTABLE and sort in criteria:
+        order_values: list[str] = []
+        if sort in _SORTABLE:
+            order = _SORTABLE[sort]
+        elif sort in criteria:
             order = "(SELECT value FROM verdicts WHERE rollout = rollouts.id AND criterion = ?)"
             order_values = [sort]
+        else:
+            order = "row"
         direction = "DESC" if descending else "ASC"
         with self._connect() as connection:
             (total,) = connection.execute(
