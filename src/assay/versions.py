@@ -114,11 +114,11 @@ class VersionedRubric(RubricGroup):
         self,
         rollouts: Sequence[Rollout],
         autograder: Grader | None,
-        called: ScoringMethod,
+        called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Score rollouts, and write the version they are scored with into each report."""
         version = self._version  # read now: the rubric may be updated while this call is scored
-        reports = await super()._score_by_criteria(rollouts, autograder, called)
+        reports = await super()._score_by_criteria(rollouts, autograder, called_method)
         return [report.model_copy(update={"version": version}) for report in reports]
 
     def _get_reward_func_names(self) -> list[str]:
