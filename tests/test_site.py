@@ -75,4 +75,7 @@ def test_the_reference_is_made_from_docstrings(site):
     for name in ("runs.html", "runs.md"):  # what a comment says of a field, behind it and above it
         page = (site / "reference" / "api" / name).read_text()
         assert "What generation and judging took." in page
-        assert "Seconds by part, added up over the rollouts that were timed." in page
+        assert (
+            "Seconds of generation and of scoring, added up over the rollouts that were timed."
+            in page
+        )

@@ -92,7 +92,7 @@ def test_workers_judge_as_the_options_say(score, table):
         (["alone", *MANY], "alone is a run, which is scored in one process"),
         (["rows.jsonl", *MANY[2:]], "--rubric is missing"),
         (
-            ["rows.jsonl", "-r", "judged.json", *MANY[2:]],
+            ["rows.jsonl", "-r", "judged.json", "--judge", "local", *MANY[2:]],
             "every worker would load the model 'local'",
         ),
         (["-", *MANY], "there is no file"),

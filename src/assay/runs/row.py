@@ -138,7 +138,7 @@ class Row:
     report: EvaluationReport = field(default_factory=EvaluationReport)
     # Kind and message of the error if there is nothing to score, as when generation failed.
     error: str | None = None
-    spent: Spending = NOTHING  # by generation and judging
+    spent: Spending = NOTHING  # what generation and judging took
     spent_on_model: Spending = NOTHING  # by generation alone
     # Seconds, under `generation` and `scoring`, if they were measured.
     timing: Mapping[str, float] = field(default_factory=dict[str, float])
