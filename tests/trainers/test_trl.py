@@ -108,7 +108,7 @@ def test_messages_and_rubrics_of_a_row_arrive_whole(model, tokenizer, tmp_path):
     reward = as_trl_reward(Rubric([watched], name="chat"))
     trained(model, tokenizer, reward, rows, steps=1, output_dir=str(tmp_path / "a"))
     assert seen
-    assert all(messages[0]["role"] == "assistant" for messages in seen)
+    assert all(isinstance(text, str) for text in seen)  # one message arrives as its text
     seen.clear()
     rows = [{**row, "rubric": own} for row in rows]
     trainer = trained(model, tokenizer, reward, rows, steps=1, output_dir=str(tmp_path / "b"))

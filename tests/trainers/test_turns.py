@@ -88,10 +88,10 @@ class TestSkyRL:
         """The next turn that can be scored is paid for both."""
         failures = iter([False, True])
 
-        def flaky(completion):
+        def flaky(messages):
             if next(failures, False):
                 raise ConnectionError("the judge is down")
-            return len(completion)
+            return len(messages)
 
         told, metrics = skyrl_episode(GOOD, rubric=Rubric([flaky]), unscored="zero")
         assert [one["reward"] for one in told] == [1, 0, 4]
