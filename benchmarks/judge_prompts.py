@@ -46,8 +46,8 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What a judge said with one set of prompts."""
+class JudgeResult:
+    """The verdicts of a judge with one set of prompts."""
 
     verdicts: Sequence[tuple[str, str]]  # of both responses of each pair
     tokens: float  # of input in a call, on average
@@ -73,13 +73,13 @@ def read_pairs(folder: Path, limit: int | None) -> list[Pair]:
 
 def read_recorded(path: Path) -> dict[tuple[str, int], int]:
     """Return which response GPT-4 preferred, by subset and row, with the plain prompt."""
-    found: dict[tuple[str, int], int] = {}
+    winners: dict[tuple[str, int], int] = {}
     with path.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             is_plain = row["model"] == "GPT-4" and row["strategy"] == "Vanilla"
             if is_plain and row["swapped"] == "0" and row["winner"] in ("1", "2"):
-                found[row["subset"], int(row["idx"])] = int(row["winner"]) - 1
-    return found
+                winners[row["subset"], int(row["idx"])] = int(row["winner"]) - 1
+    return winners
 
 
 @contextmanager
@@ -98,8 +98,8 @@ def prompts_of(commit: str | None) -> Generator[None]:
         yield
 
 
-class Counting:
-    """Counts the input tokens of the calls of a model."""
+class TokenCounter:
+    """A model that counts the input tokens of its calls."""
 
     def __init__(self, name: str) -> None:
         self.model = model_of(name)
@@ -112,28 +112,33 @@ class Counting:
         return reply
 
 
-async def judge(pairs: Sequence[Pair], name: str, commit: str | None) -> Judged:
-    counting = Counting(name)
+async def judge(pairs: Sequence[Pair], name: str, commit: str | None) -> JudgeResult:
+    """Judge both responses of each pair with the prompts of a commit."""
+    counter = TokenCounter(name)
     rows = [
         {"prompt": pair.instruction, "completion": response}
         for pair in pairs
         for response in pair.responses
     ]
     with prompts_of(commit):
-        grader = PerCriterionGrader(model=counting)
+        grader = PerCriterionGrader(model=counter)
         rubric = Rubric([{"requirement": CRITERION, "name": "right"}], autograder=grader)
         reports = await rubric.score(rows)
     verdicts = [report.lines[0].verdict or "none" for report in reports]
-    return Judged(list(zip(verdicts[::2], verdicts[1::2], strict=True)), fmean(counting.tokens))
+    return JudgeResult(
+        verdicts=list(zip(verdicts[::2], verdicts[1::2], strict=True)),
+        tokens=fmean(counter.tokens),
+    )
 
 
-def row_of(title: str, judged: Judged, pairs: Sequence[Pair], *, has_model: bool) -> list[str]:
+def row_of(title: str, result: JudgeResult, pairs: Sequence[Pair], *, has_model: bool) -> list[str]:
+    """Return a line of the table: how often the judge agrees with people and with GPT-4."""
     if not has_model:
-        return [title, f"{judged.tokens:.0f}", "–", "–", "–"]
+        return [title, f"{result.tokens:.0f}", "–", "–", "–"]
     with_people: list[bool] = []
     with_recorded: list[bool] = []
     ties = 0
-    for pair, verdicts in zip(pairs, judged.verdicts, strict=True):
+    for pair, verdicts in zip(pairs, result.verdicts, strict=True):
         if sorted(verdicts) != ["MET", "UNMET"]:
             ties += 1
             continue
@@ -142,21 +147,22 @@ def row_of(title: str, judged: Judged, pairs: Sequence[Pair], *, has_model: bool
         if pair.recorded is not None:
             with_recorded.append(choice == pair.recorded)
     shares = [share(flags) if flags else "–" for flags in (with_people, with_recorded)]
-    return [title, f"{judged.tokens:.0f}", *shares, f"{ties} of {len(pairs)}"]
+    return [title, f"{result.tokens:.0f}", *shares, f"{ties} of {len(pairs)}"]
 
 
 async def measure(options: argparse.Namespace, model: str) -> Table:
     pairs = read_pairs(Path(options.data), options.limit)
     rows: list[list[str]] = []
-    judged: dict[str, Judged] = {}
+    results: dict[str, JudgeResult] = {}
     for title, commit in (("earlier", options.before), ("this version", None)):
-        judged[title] = await judge(pairs, model, commit)
-        rows.append(row_of(title, judged[title], pairs, has_model=options.model is not None))
+        results[title] = await judge(pairs, model, commit)
+        rows.append(row_of(title, results[title], pairs, has_model=options.model is not None))
         say(" | ".join(rows[-1]))
     if options.model is not None:
-        both = zip(judged["earlier"].verdicts, judged["this version"].verdicts, strict=True)
-        same = [a == b for first, second in both for a, b in zip(first, second, strict=True)]
-        rows.append(["same verdict with both", "", share(same), "", ""])
+        earlier = [verdict for pair in results["earlier"].verdicts for verdict in pair]
+        current = [verdict for pair in results["this version"].verdicts for verdict in pair]
+        is_same = [before == after for before, after in zip(earlier, current, strict=True)]
+        rows.append(["same verdict with both", "", share(is_same), "", ""])
     columns = ["prompts", "input tokens a call", "agree with people", "with GPT-4", "no choice"]
     title = f"Judge prompts on LLMBar, {len(pairs)} pairs, judge {options.model or 'none'}"
     return Table(title, tuple(columns), tuple(map(tuple, rows)))

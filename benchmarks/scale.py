@@ -1,6 +1,7 @@
 """Measure scoring by many workers: `python benchmarks/scale.py`.
 
-How much faster two workers are than one, and what a backend costs beside the work. Prints tables and writes them into benchmarks/RESULTS.md.
+It measures how much faster two workers are than one, and the overhead of a backend. Prints tables and
+writes them into benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
@@ -43,11 +42,11 @@ from harness import (
 
 from assay import MathRubric, Rubric, rows_of
 from assay.backends import Processes, RayTasks, score_shards
-from assay.backends.driver import Results, TakeTask
-from assay.backends.worker import Job, score_shard
-from assay.runs import Summary, score_rows
+from assay.backends.driver import TakeTask
+from assay.backends.worker import Job, ShardResult, score_shard
+from assay.runs import score_rows
 
-# Score a file of rollouts by one backend, and print what it took: `scale.py --worker scale BACKEND RUBRIC ROWS FOLDER`.
+# Score a file of rollouts with one backend, and print the time: `scale.py --worker scale BACKEND RUBRIC ROWS FOLDER`.
 
 # BACKEND is `alone`, `processes:N` or `ray:N`; RUBRIC is `cheap`, `math` or `integers`. Prints JSON: wall seconds, and CPU
 # seconds of this process, of the others, and of the backend's start.
@@ -89,36 +88,50 @@ def scale_main() -> None:
     elif kind == "processes":
         summary = score_shards(make, [path], folder, backend=Processes(int(workers)))
     else:
-        print(json.dumps(_by_ray(make, path, folder, int(workers))))
+        print(json.dumps(_score_with_ray(make, path, folder, int(workers))))
         return
-    taken = {"wall": time.perf_counter() - started, "driver": time.process_time() - before}
+    wall = time.perf_counter() - started
+    driver = time.process_time() - before
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(
-        json.dumps({**taken, "workers": children.ru_utime + children.ru_stime, **_found(summary)})
-    )
+    figures = {
+        "wall": wall,
+        "driver": driver,
+        "workers": children.ru_utime + children.ru_stime,
+        "rows": summary.rollouts,
+        "mean": summary.score.mean or 0.0,
+    }
+    print(json.dumps(figures))
 
 
-def _by_ray(make: Any, path: str, folder: str, workers: int) -> Mapping[str, float]:
-    """With a Ray that is there already, whose start is counted apart."""
+def _score_with_ray(make: Any, path: str, folder: str, workers: int) -> Mapping[str, float]:
+    """Start Ray, score with it, and return the seconds of the two separately."""
     import ray
 
     started = time.perf_counter()
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-    start = {"start_wall": time.perf_counter() - started, "start": _all_cpu()}
-    driver, began = time.process_time(), time.perf_counter()
+    start_wall = time.perf_counter() - started
+    start_cpu = _cpu_of_all_processes()
+
+    driver_before = time.process_time()
+    started = time.perf_counter()
     summary = score_shards(make, [path], folder, backend=RayTasks(workers=workers))
-    taken = {"wall": time.perf_counter() - began, "driver": time.process_time() - driver}
-    others = _all_cpu() - start["start"] - taken["driver"]
+    wall = time.perf_counter() - started
+    driver = time.process_time() - driver_before
+    others = _cpu_of_all_processes() - start_cpu - driver
     ray.shutdown()
-    return {**start, **taken, "workers": others, **_found(summary)}
+    return {
+        "start_wall": start_wall,
+        "start": start_cpu,
+        "wall": wall,
+        "driver": driver,
+        "workers": others,
+        "rows": summary.rollouts,
+        "mean": summary.score.mean or 0.0,
+    }
 
 
-def _found(summary: Summary) -> dict[str, float]:
-    return {"rows": summary.rollouts, "mean": summary.score.mean or 0.0}
-
-
-def _all_cpu() -> float:
-    """CPU seconds of every process that is seen here, and of those that they have buried."""
+def _cpu_of_all_processes() -> float:
+    """Return the CPU seconds of all processes in this namespace, and of their ended children."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -128,21 +141,22 @@ def _all_cpu() -> float:
     return ticks / TICKS
 
 
-# Score files of rollouts in turn by one process's way and by a worker's, and print the CPU seconds of each as JSON.
+# Score files by `score_rows` and by `score_shards` in turn, and print the CPU seconds of each as JSON.
 
-# `scale.py --worker shard RUBRIC FOLDER FILE...`. Both ways run in this one process, a file each, so that a slow moment of
-# the machine meets both. A worker's way is all of it, from cutting to joining, but for its start and the pipe.
+# `scale.py --worker shard RUBRIC FOLDER FILE...`. Both run in this process, a file each in turn, so that a slow moment of the
+# machine affects both. With shards, everything is measured from cutting the file to merging the parts, except for the
+# start of a worker and the pipe to it.
 
 
-class Here:
-    """A backend that does the work itself."""
+class SameProcess:
+    """A backend that scores shards in the process of the driver."""
 
     @contextmanager
     def open_workers(self) -> Generator[int]:
         yield 1
 
-    def run(self, job: Job, take: TakeTask) -> Results:
-        while (task := take()) is not None:
+    def run(self, job: Job, take_task: TakeTask) -> Generator[ShardResult]:
+        while (task := take_task()) is not None:
             yield score_shard(job, task)
 
 
@@ -151,30 +165,28 @@ def shard_main() -> None:
     make = RUBRICS[name]
     rubric, _ = make()
 
-    def alone(path: str, run: Path) -> None:
-        asyncio.run(score_rows(rubric, rows_of(path), folder=run))
-
-    def by_shard(path: str, run: Path) -> None:
-        score_shards(make, [path], run, backend=Here())
-
-    ways: dict[str, Callable[[str, Path], None]] = {"alone": alone, "shard": by_shard}
-    taken: dict[str, list[float]] = {way: [] for way in ways}
+    seconds: dict[str, list[float]] = {"alone": [], "shard": []}
     for number, path in enumerate(files):
-        way = list(ways)[number % 2]
-        began = time.process_time()
-        ways[way](path, Path(folder) / f"run-{number}")
-        taken[way].append(time.process_time() - began)
-    print(json.dumps(taken))
+        run = Path(folder) / f"run-{number}"
+        before = time.process_time()
+        if number % 2 == 0:
+            asyncio.run(score_rows(rubric, rows_of(path), folder=run))
+            seconds["alone"].append(time.process_time() - before)
+        else:
+            score_shards(make, [path], run, backend=SameProcess())
+            seconds["shard"].append(time.process_time() - before)
+    print(json.dumps(seconds))
 
 
-# What is measured of many workers: the gain of a second one, and the cost of a backend.
+# Measure the gain of a second worker, and the cost of a backend.
 
-# Runs are in fresh processes of their own, with workers that are started for them, and CPU seconds are those of all
-# processes. One worker and two take turns, and the fastest round of each counts; shards take turns in one process.
+# Every run is in a new process, with workers of its own, and CPU seconds are those of all its processes.
+# One worker and two take turns, and the fastest round of each counts; shards take turns in one process.
 
 HERE = Path(__file__).parent
-SHARD = 10_000
-APART = (
+SHARD = 10_000  # rows of a shard
+# Runs a command in a network that has only the loopback: Ray listens on all interfaces.
+ISOLATED = (
     "unshare",
     "-rnpf",
     "--mount-proc",
@@ -183,7 +195,6 @@ APART = (
     "-c",
     'ip link set lo up && exec "$0" "$@"',
 )
-"""A network that has only the loopback: Ray listens on all interfaces."""
 WORDS = (
     "the",
     "heat",
@@ -207,76 +218,79 @@ WORDS = (
 )
 
 Say: TypeAlias = Callable[[str], None]
-Taken: TypeAlias = Mapping[str, float]
+Seconds: TypeAlias = Mapping[str, float]  # what the worker `scale` prints
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much; the defaults are what the targets speak of."""
+    """How much to measure; the targets are for the defaults."""
 
-    rows: int = 1_000_000
-    """Cheap rollouts, for the gain of a second worker."""
-    rounds: int = 3
-    """Of each number of workers."""
-    pairs: int = 16
-    """Of mathematical shards, for what one costs beside its work."""
+    rows: int = 1_000_000  # cheap rollouts, for the gain of a second worker
+    rounds: int = 3  # runs with one worker, and with two
+    pairs: int = 16  # pairs of mathematical shards, for the overhead of a backend
 
 
 QUICK = Sizes(rows=20_000, rounds=1, pairs=3)
 
 
 @dataclass
-class Found:
-    """What a measure comes to."""
+class Results:
+    """The results of a measure."""
 
     rows: list[Row | Check] = field(default_factory=list[Row | Check])
     tables: list[Table] = field(default_factory=list[Table])
     notes: list[str] = field(default_factory=list[str])
 
 
-def gain(sizes: Sizes, say: Say) -> Found:
-    """Two workers against one, and what each backend takes for the same rollouts."""
-    found = Found()
+def gain(sizes: Sizes, say: Say) -> Results:
+    """Compare two workers with one, and all backends on the same rollouts."""
+    results = Results()
+    fastest: dict[str, Seconds] = {}  # by backend
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), say)
-        backends = ("processes:1", "processes:2") * sizes.rounds + ("alone", "ray:2")
-        taken: dict[str, Taken] = {}
-        for backend in backends:
+        for backend in ("processes:1", "processes:2") * sizes.rounds + ("alone", "ray:2"):
             try:
-                took = bench.run(backend, "cheap", sizes.rows)
-                taken[backend] = min(took, taken.get(backend, took), key=itemgetter("wall"))
+                seconds = bench.run(backend, "cheap", sizes.rows)
             except RuntimeError as error:
-                found.notes.append(f"{backend} was not measured: {error}")
-    rate = {backend: sizes.rows / took["wall"] for backend, took in taken.items()}
-    found.rows.append(
+                results.notes.append(f"{backend} was not measured: {error}")
+                continue
+            if backend not in fastest or seconds["wall"] < fastest[backend]["wall"]:
+                fastest[backend] = seconds
+    results.rows += [
         Row(
             f"{sizes.rows:,} cheap rollouts, two workers",
-            rate["processes:2"],
-            rate["processes:1"],
+            sizes.rows / fastest["processes:2"]["wall"],
+            sizes.rows / fastest["processes:1"]["wall"],
             "rollouts/s",
             against="one worker",
             target=Target(1.7, "at least"),
-        )
-    )
-    driver = taken["processes:2"]["driver"] / sizes.rows * 1e6
-    found.rows.append(
-        Row("the driver alone, cutting and joining, CPU", driver, None, "µs a rollout")
-    )
-    found.tables.append(_backends(taken, sizes.rows))
-    return found
+        ),
+        Row(
+            "the driver alone, cutting and joining, CPU",
+            1e6 * fastest["processes:2"]["driver"] / sizes.rows,
+            None,
+            "µs a rollout",
+        ),
+    ]
+    results.tables.append(_backend_table(fastest, sizes.rows))
+    return results
 
 
-def _backends(taken: Mapping[str, Taken], rows: int) -> Table:
+def _backend_table(fastest: Mapping[str, Seconds], rows: int) -> Table:
     lines: list[tuple[str, ...]] = []
-    for backend, took in taken.items():
-        cpu = took["driver"] + took["workers"]
-        figures = (took["wall"], took["driver"], took["workers"])
+    for backend, seconds in fastest.items():
+        cpu = seconds["driver"] + seconds["workers"]
+        start = "in the others"
+        if "start" in seconds:
+            start = f"{seconds['start']:.2f}"
         lines.append(
             (
                 backend,
-                *(f"{figure:.2f}" for figure in figures),
+                f"{seconds['wall']:.2f}",
+                f"{seconds['driver']:.2f}",
+                f"{seconds['workers']:.2f}",
                 f"{1e6 * cpu / rows:.1f}",
-                f"{took['start']:.2f}" if "start" in took else "in the others",
+                start,
             )
         )
     headings = (
@@ -287,118 +301,137 @@ def _backends(taken: Mapping[str, Taken], rows: int) -> Table:
         "CPU µs a rollout",
         "CPU s start",
     )
-    return Table(f"What {rows:,} cheap rollouts take, by backend:", headings, tuple(lines))
+    return Table(f"Time of {rows:,} cheap rollouts, by backend:", headings, tuple(lines))
 
 
-def overhead(sizes: Sizes, say: Say) -> Found:
-    """What a shard of mathematics costs beside the work, the start of a worker left out."""
-    found = Found()
+def overhead(sizes: Sizes, say: Say) -> Results:
+    """Measure the CPU that a backend adds to a shard of mathematics, without starting a worker."""
+    results = Results()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), say)
         for rubric, answers in (("math", "answers of many forms"), ("integers", "integers only")):
-            work, whole = _a_shard(bench, rubric, sizes)
-            share = 100 * (whole - work) / work
+            work, total = _time_shard(bench, rubric, sizes)
+            percentage = 100 * (total - work) / work
             limit = Limit(10, "at most", "%") if rubric == "math" else None
-            found.rows += [
+            results.rows += [
                 Row(f"a shard of {SHARD:,}, {answers}: the work alone", work, None, "CPU s"),
-                Row("the same by a worker, part written and joined", whole, None, "CPU s"),
-                Row(f"backend overhead a shard, {answers}", share, None, "%", target=limit),
+                Row("the same by a worker, part written and joined", total, None, "CPU s"),
+                Row(f"backend overhead a shard, {answers}", percentage, None, "%", target=limit),
             ]
-    return found
+    return results
 
 
-def _a_shard(bench: Bench, rubric: str, sizes: Sizes) -> tuple[float, float]:
-    """CPU seconds of a shard by one process, and by a worker: that, and the median of what pairs differ by."""
-    took = bench.shards(rubric, sizes.pairs)
-    pairs = list(zip(took["alone"], took["shard"], strict=True))[1:]  # the first is to warm up
+def _time_shard(bench: Bench, rubric: str, sizes: Sizes) -> tuple[float, float]:
+    """Return the CPU seconds of a shard without a backend, and with one.
+
+    The second is the first times the median ratio of a pair, which varies less than the seconds.
+    """
+    seconds = bench.time_shards(rubric, sizes.pairs)
+    pairs = list(zip(seconds["alone"], seconds["shard"], strict=True))
+    del pairs[0]  # it includes warming up
     work = median(alone for alone, _ in pairs)
-    return work, work * median(shard / alone for alone, shard in pairs)
+    ratio = median(shard / alone for alone, shard in pairs)
+    return work, work * ratio
 
 
-MEASURES: Mapping[str, Callable[[Sizes, Say], Found]] = {"gain": gain, "overhead": overhead}
+MEASURES: Mapping[str, Callable[[Sizes, Say], Results]] = {"gain": gain, "overhead": overhead}
 
 
 class Bench:
-    """Files of rollouts, and runs of them."""
+    """Writes files of rollouts, and scores them in new processes."""
 
     def __init__(self, folder: Path, say: Say) -> None:
         self._folder = folder
         self._say = say
         self._number = 0
 
-    def run(self, backend: str, rubric: str, rows: int) -> Taken:
-        """What scoring so many rollouts takes. Raises `RuntimeError` when it cannot be done."""
+    def run(self, backend: str, rubric: str, rows: int) -> Seconds:
+        """Score this many rollouts. Raise `RuntimeError` if that fails."""
         self._number += 1
         run = self._folder / f"run-{self._number}"
         command = [sys.executable, *worker("scale.py:scale"), backend, rubric]
-        command += [str(self._file(rows, of_many_forms=rubric == "math")), str(run)]
-        took = _told([*APART, *command] if backend.startswith("ray") else command, self._say)
-        if took["rows"] != rows:
-            raise RuntimeError(f"{took['rows']} rows came of {rows}")
+        command += [str(self._file(rows, has_many_forms=rubric == "math")), str(run)]
+        if backend.startswith("ray"):
+            command = [*ISOLATED, *command]
+        seconds = _run_command(command, self._say)
+        if seconds["rows"] != rows:
+            raise RuntimeError(f"{seconds['rows']} rows came of {rows}")
         subprocess.run(["rm", "-r", str(run)], check=True)
-        return took
+        return seconds
 
-    def shards(self, rubric: str, pairs: int) -> Mapping[str, Sequence[float]]:
-        """CPU seconds of shards that are scored in turn by one process's way and by a worker's."""
-        of_many_forms = rubric == "math"
-        rows = [SHARD + number for number in range(2 * pairs)]  # of other rows each
-        files = [str(self._file(each, of_many_forms=of_many_forms)) for each in rows]
+    def time_shards(self, rubric: str, pairs: int) -> Mapping[str, Sequence[float]]:
+        """Return the CPU seconds of shards scored without a backend, and with one, in turn."""
+        files = [
+            # Files of different lengths have different rows.
+            str(self._file(SHARD + number, has_many_forms=rubric == "math"))
+            for number in range(2 * pairs)
+        ]
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             command = [sys.executable, *worker("scale.py:shard"), rubric, folder]
-            return _told([*command, *files], self._say)
+            return _run_command([*command, *files], self._say)
 
-    def _file(self, rows: int, *, of_many_forms: bool) -> Path:
-        path = self._folder / f"{rows}{'-of-many-forms' * of_many_forms}.jsonl"
+    def _file(self, rows: int, *, has_many_forms: bool) -> Path:
+        name, draw = f"{rows}", _draw_integer
+        if has_many_forms:
+            name, draw = f"{rows}-many-forms", _draw_form
+        path = self._folder / f"{name}.jsonl"
         if not path.exists():
-            _write(path, rows, _of_many_forms if of_many_forms else _integer)
+            _write_rollouts(path, rows, draw)
         return path
 
 
-def _told(command: Sequence[str], say: Say) -> Any:
+def _run_command(command: Sequence[str], say: Say) -> Any:
+    """Return the JSON that a command prints. Raise `RuntimeError` if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
     if done.returncode:
-        last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-        raise RuntimeError(f"exit code {done.returncode}: {last}")
-    said = done.stdout.splitlines()[-1]
-    say(f"{' '.join(command[command.index(sys.executable) + 1 :][:3])}: {said}")
-    return json.loads(said)
+        message = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise RuntimeError(f"exit code {done.returncode}: {message}")
+    last_line = done.stdout.splitlines()[-1]
+    arguments = command[command.index(sys.executable) + 1 :]
+    say(f"{' '.join(arguments[:3])}: {last_line}")
+    return json.loads(last_line)
 
 
-def _integer(drawn: random.Random) -> tuple[str, str]:
-    """The answer, and what the model says: the same in six cases of ten."""
-    answer = drawn.randrange(1000)
-    return str(answer), str(answer if drawn.random() < 0.6 else answer + 1)
+def _draw_integer(rng: random.Random) -> tuple[str, str]:
+    """Return the answer and the model's response, which is right in six of ten cases."""
+    answer = rng.randrange(1000)
+    is_right = rng.random() < 0.6
+    response = answer if is_right else answer + 1
+    return str(answer), str(response)
 
 
-def _of_many_forms(drawn: random.Random) -> tuple[str, str]:
-    """The same, where both are written as mathematicians and models write."""
-    n, d = drawn.randrange(2, 10_000), drawn.randrange(2, 100)
-    said = n if drawn.random() < 0.6 else n + 1
-    return drawn.choice(
+def _draw_form(rng: random.Random) -> tuple[str, str]:
+    """Return the same, both written in one of the forms that mathematicians and models use."""
+    n = rng.randrange(2, 10_000)
+    d = rng.randrange(2, 100)
+    is_right = rng.random() < 0.6
+    m = n if is_right else n + 1
+    return rng.choice(
         (
-            (f"{n}", f"{said}"),
-            (f"{n:,}", f"{said}"),
-            (rf"\frac{{{n}}}{{{d}}}", rf"\dfrac{{{2 * said}}}{{{2 * d}}}"),
-            (f"{n / 8}", rf"\frac{{{said}}}{{8}}"),
-            (rf"{d}\sqrt{{{n}}}", rf"\sqrt{{{d * d * said}}}"),
-            (f"({n}, {d})", rf"\left({said},{d}\right)"),
+            (f"{n}", f"{m}"),
+            (f"{n:,}", f"{m}"),
+            (rf"\frac{{{n}}}{{{d}}}", rf"\dfrac{{{2 * m}}}{{{2 * d}}}"),
+            (f"{n / 8}", rf"\frac{{{m}}}{{8}}"),
+            (rf"{d}\sqrt{{{n}}}", rf"\sqrt{{{d * d * m}}}"),
+            (f"({n}, {d})", rf"\left({m},{d}\right)"),
         )
     )
 
 
-def _write(
-    path: Path, rows: int, draw: Callable[[random.Random], tuple[str, str]] = _integer
+def _write_rollouts(
+    path: Path, rows: int, draw: Callable[[random.Random], tuple[str, str]]
 ) -> None:
-    """Rollouts of about 450 bytes with an id each, the same each time."""
-    drawn = random.Random(rows)
-    words = partial(drawn.choices, WORDS)
+    """Write rollouts of about 450 bytes with an id, the same ones in every run of the benchmark."""
+    rng = random.Random(rows)
     with path.open("w", encoding="utf-8") as file:
         for number in range(rows):
-            answer, said = draw(drawn)
-            prompt = f"{' '.join(words(k=15))}: what is {answer} + 0?"
-            completion = f"{' '.join(words(k=40))}. The answer is \\boxed{{{said}}}."
+            answer, response = draw(rng)
+            prompt = f"{' '.join(rng.choices(WORDS, k=15))}: what is {answer} + 0?"
+            completion = (
+                f"{' '.join(rng.choices(WORDS, k=40))}. The answer is \\boxed{{{response}}}."
+            )
             row = {"id": f"q-{number}", "prompt": prompt, "completion": completion}
-            file.write(json.dumps({**row, "answer": answer}) + os.linesep)
+            file.write(json.dumps({**row, "answer": answer}) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -412,10 +445,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes: list[str] = []
     try:
         for name in options.only or MEASURES:
-            found = MEASURES[name](sizes, say)
-            rows += found.rows
-            tables += found.tables
-            notes += found.notes
+            results = MEASURES[name](sizes, say)
+            rows += results.rows
+            tables += results.tables
+            notes += results.notes
     except KeyboardInterrupt:
         say("stopped; nothing was saved")
         return 130
@@ -423,12 +456,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n\n".join(map(plain_table, tables)))
     for note in notes:
         print(f"note: {note}")
-    save_results("many workers", tables, notes, options, peers=_ray())
+    save_results("many workers", tables, notes, options, peers=_ray_peer())
     return 0
 
 
-def _ray() -> list[Peer]:
-    """The Ray that was measured, for the facts of the section."""
+def _ray_peer() -> list[Peer]:
+    """Return the version of Ray that was measured; empty if it is not installed."""
     try:
         return [Peer("ray", version("ray"), ())]
     except PackageNotFoundError:
@@ -438,7 +471,7 @@ def _ray() -> list[Peer]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scale.py", description=(__doc__ or "").strip())
     add_options(parser, list(MEASURES))
-    parser.add_argument("--rows", type=int, help="so many rollouts instead of a million")
+    parser.add_argument("--rows", type=int, help="the number of rollouts; by default a million")
     return parser
 
 
