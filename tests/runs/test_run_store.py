@@ -302,6 +302,38 @@ def test_a_merged_run_holds_the_rollouts_of_both(tmp_path):
     assert run.select(query) == [("a", "MET"), ("b", "UNMET")]
 
 
+def count_steps_of_merging(tmp_path, monkeypatch, *, saved_rollouts):
+    """Return how many instructions SQLite takes to merge 10 rollouts into a run of so many."""
+    folder = tmp_path / f"run-{saved_rollouts}"
+    write(folder, *(rollout(f"saved-{number}") for number in range(saved_rollouts)))
+    write(folder / "part", *(rollout(f"new-{number}") for number in range(10)))
+    steps = 0
+
+    def count_step():
+        nonlocal steps
+        steps += 1
+
+    def connect(*args, **options):
+        connection = connect_to_sqlite(*args, **options)
+        connection.set_progress_handler(count_step, 1)
+        return connection
+
+    connect_to_sqlite = sqlite3.connect
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connect)
+        with RunWriter(folder) as writer:
+            steps = 0
+            writer.merge_from(folder / "part")
+            return steps
+
+
+def test_merging_takes_no_longer_in_a_larger_run(tmp_path, monkeypatch):
+    """The shards of a run are merged one by one, so this must not look at all saved rollouts."""
+    small = count_steps_of_merging(tmp_path, monkeypatch, saved_rollouts=100)
+    large = count_steps_of_merging(tmp_path, monkeypatch, saved_rollouts=2_000)
+    assert large < 1.5 * small
+
+
 class TestDamage:
     def damage(self, folder, offset, garbage):
         with (folder / FILE_NAME).open("r+b") as file:

@@ -806,26 +806,33 @@ def _make_columns(rollout_id: int, row: int, rollout: SavedRollout) -> tuple[Any
 def _merge(connection: sqlite3.Connection) -> None:
     """Copy the tables of the attached run `other`, as `RunWriter.merge_from` says."""
     connection.execute("UPDATE run SET summary = NULL, complete = 0")
-    ids_to_replace = (
-        "SELECT mine.id FROM main.rollouts AS mine JOIN other.rollouts AS theirs "
-        "USING (example, sample) WHERE mine.error IS NOT NULL OR theirs.error IS NULL"
-    )
-    connection.execute(f"DELETE FROM main.verdicts WHERE rollout IN ({ids_to_replace})")
-    connection.execute(f"DELETE FROM main.calls WHERE rollout IN ({ids_to_replace})")
-    connection.execute(f"DELETE FROM main.rollouts WHERE id IN ({ids_to_replace})")
+    # CROSS JOIN makes SQLite go through the other run, which is usually much smaller than this one.
+    in_both_runs = connection.execute(
+        "SELECT mine.id, mine.error, theirs.id, theirs.error FROM other.rollouts AS theirs "
+        "CROSS JOIN main.rollouts AS mine USING (example, sample)"
+    ).fetchall()
+    ids_to_skip: list[int] = []
+    for my_id, my_error, their_id, their_error in in_both_runs:
+        if my_error is None and their_error is not None:
+            ids_to_skip.append(their_id)
+        else:
+            _delete(connection, my_id)
     (offset,) = connection.execute("SELECT coalesce(max(id), 0) FROM main.rollouts").fetchone()
+    parameters = {"offset": offset, "skipped": json.dumps(ids_to_skip)}
+    skipped = "(SELECT value FROM json_each(:skipped))"
     connection.execute(
-        f"INSERT OR IGNORE INTO main.rollouts ({_ROLLOUT_COLUMNS}) "
-        f"SELECT id + ?, {_COPIED_ROLLOUT_COLUMNS} FROM other.rollouts ORDER BY id",
-        (offset,),
+        f"INSERT INTO main.rollouts ({_ROLLOUT_COLUMNS}) "
+        f"SELECT id + :offset, {_COPIED_ROLLOUT_COLUMNS} FROM other.rollouts "
+        f"WHERE id NOT IN {skipped} ORDER BY id",
+        parameters,
     )
     for table in ("verdicts", "calls"):
         columns = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")]
-        others = ", ".join(columns[1:])
+        other_columns = ", ".join(columns[1:])
         connection.execute(
-            f"INSERT INTO main.{table} SELECT rollout + :offset, {others} FROM other.{table} "
-            "WHERE rollout + :offset IN (SELECT id FROM main.rollouts)",
-            {"offset": offset},
+            f"INSERT INTO main.{table} SELECT rollout + :offset, {other_columns} "
+            f"FROM other.{table} WHERE rollout NOT IN {skipped}",
+            parameters,
         )
     connection.execute(
         "INSERT OR IGNORE INTO main.generations SELECT * FROM other.generations "
