@@ -32,6 +32,7 @@ from assay.runs.run_store import (
     RunError,
     RunRefused,
     SavedCall,
+    SavedNumber,
     SavedRollout,
     SavedVerdict,
 )
@@ -45,6 +46,7 @@ Key: TypeAlias = tuple[str, int]
 LARGEST_SAMPLE = 2**53 - 1
 
 Number: TypeAlias = bool | int | float
+_NUMBER_TYPES = frozenset({bool, int, float})
 
 COLUMN = "rubric"  # the column with a row's own rubric, as a rubric file would hold it
 
@@ -230,6 +232,21 @@ class SavedAnswer(NamedTuple):
     asked: bool = True
 
 
+class CriterionColumns(NamedTuple):
+    """What all rows of the table `verdicts` for one criterion have in common."""
+
+    position: int
+    criterion: str
+    judge: str | None  # who answers; None if code does
+    tags: str | None  # of a criterion that only one rollout has, as a JSON list
+    verdict_if_false: str | None  # what a check means that returns False; None if that is not known
+    verdict_if_true: str | None
+
+
+# The forms of an answer that has more than a number.
+_RECORDS = (Score, CriterionReport)
+
+
 class SavedRow(TypedDict, total=False):
     """The JSON that a run saves for a row, in the column `data` of the table `rollouts`."""
 
@@ -269,7 +286,7 @@ class RowForm:
         self._criteria = criteria
         # The criteria of the last report that turned out to have the same lines as ours.
         self._equal_criteria = criteria
-        self._blanks = self._make_blanks(criteria, is_own=False)
+        self._columns = self._make_columns(criteria, is_own=False)
         counted = [criterion for criterion in criteria if criterion.counts]
         self._has_judged = any(criterion.judged for criterion in criteria)
         # The fields of the usual report, which has all answers and nothing special. Reports save
@@ -319,6 +336,7 @@ class RowForm:
         if not is_encodable(data):
             # Half a character (a lone surrogate): JSON can escape it, but UTF-8 cannot hold it.
             data = as_ascii({**head, "fields": json.loads(fields_text)})
+        verdicts, numbers = self._list_verdicts(row)
         spent = row.spent
         errors: dict[str, str] = head.get("errors") or {}
         error_lines = [f"{criterion}: {message}" for criterion, message in errors.items()]
@@ -336,12 +354,17 @@ class RowForm:
             cost=spent.cost if spent.calls or spent.hits else None,
             seconds=sum(row.timing.values()) if row.timing else None,
             data=data,
-            verdicts=self._list_verdicts(row) if row.error is None else (),
+            verdicts=verdicts,
+            numbers=numbers,
             calls=[_save_call(position, call) for position, call in enumerate(row.judge_log)],
         )
 
-    def _list_verdicts(self, row: Row) -> list[SavedVerdict]:
-        """Return the answer to each criterion of a row."""
+    def _list_verdicts(self, row: Row) -> tuple[list[SavedVerdict], list[SavedNumber]]:
+        """Return the answer to each criterion of a row; those that are only a number apart."""
+        verdicts: list[SavedVerdict] = []
+        numbers: list[SavedNumber] = []
+        if row.error is not None:
+            return verdicts, numbers
         report = row.report
         is_own = own_rubric(row.fields) is not None
         questions: Sequence[Criterion | CriterionReport]
@@ -350,29 +373,45 @@ class RowForm:
         else:
             questions, answers = report.criteria, report.answers
         if questions is self._equal_criteria and not is_own:
-            blanks = self._blanks
+            all_columns = self._columns
         else:
-            blanks = self._make_blanks(questions, is_own=is_own)
+            all_columns = self._make_columns(questions, is_own=is_own)
         has_errors = bool(row.errors)
-        verdicts: list[SavedVerdict] = []
-        for blank, question, answer in zip(blanks, questions, answers, strict=True):
-            if isinstance(answer, Score | CriterionReport):
-                verdicts.append(_save_answer(blank, answer, has_errors=has_errors))
+        for columns, answer in zip(all_columns, answers, strict=True):
+            if isinstance(answer, _RECORDS):
+                verdicts.append(_save_answer(columns, answer, has_errors=has_errors))
+                continue
+            verdict = None
+            if isinstance(answer, bool):
+                verdict = columns.verdict_if_true if answer else columns.verdict_if_false
+            number = (columns.position, columns.criterion, float(answer), verdict)
+            if columns.judge is None and columns.tags is None:
+                numbers.append(number)
             else:
-                verdicts.append(_save_number(blank, question, answer))
-        return verdicts
+                verdicts.append(SavedVerdict(*number, judge=columns.judge, tags=columns.tags))
+        return verdicts, numbers
 
-    def _make_blanks(
+    def _make_columns(
         self, questions: Sequence[Criterion | CriterionReport], *, is_own: bool
-    ) -> list[SavedVerdict]:
-        """Return the rows of the table `verdicts` before there are answers."""
-        blanks: list[SavedVerdict] = []
+    ) -> list[CriterionColumns]:
+        """Return what is known of the rows of the table `verdicts` before there are answers."""
+        all_columns: list[CriterionColumns] = []
         names = names_of(questions, is_own=is_own)
         for position, (name, question) in enumerate(zip(names, questions, strict=True)):
-            judge = None if question.requirement is None else self._judge
-            tags = encodable(as_text(question.tags)) if is_own and question.tags else None
-            blanks.append(SavedVerdict(position, encodable(name), judge=judge, tags=tags))
-        return blanks
+            verdict_if_false = verdict_if_true = None
+            if isinstance(question, Criterion):
+                verdict_if_false = encodable(question.choices[0])
+                verdict_if_true = encodable(question.choices[-1])
+            columns = CriterionColumns(
+                position=position,
+                criterion=encodable(name),
+                judge=None if question.requirement is None else self._judge,
+                tags=encodable(as_text(question.tags)) if is_own and question.tags else None,
+                verdict_if_false=verdict_if_false,
+                verdict_if_true=verdict_if_true,
+            )
+            all_columns.append(columns)
+        return all_columns
 
     def _make_head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
         """Return all that is saved of a row except its fields, as JSON values and as JSON text."""
@@ -405,7 +444,7 @@ class RowForm:
             if head.get("spent"):
                 Spending(**head["spent"])
             Spending(**head.get("spent_on_model", {}))
-            if head.get("error") is None:
+            if head.get("error") is None and not _has_only_numbers(head):
                 self.read_report(head)
         except ValidationError as error:
             return explain_first_error(error)[1]
@@ -518,6 +557,14 @@ class RowForm:
         return EvaluationReport(**values)
 
 
+def _has_only_numbers(head: Mapping[str, Any]) -> bool:
+    """Return whether a report holds nothing but numbers, so that it can surely be read back."""
+    answers = head["answers"]
+    if answers is None or "report" in head:
+        return False
+    return all(type(answer) in _NUMBER_TYPES for answer in answers)
+
+
 def _shorten_score(score: Score) -> list[Any]:
     """Return a score in the form of `SavedAnswer`, without empty values at its end."""
     saved = [
@@ -575,36 +622,23 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def _save_number(
-    blank: SavedVerdict, question: Criterion | CriterionReport, answer: float
-) -> SavedVerdict:
-    """Return a verdict with the answer of a check that is a number, True or False."""
-    verdict = None
-    if isinstance(answer, bool) and isinstance(question, Criterion):
-        verdict = encodable(question.choices[-1] if answer else question.choices[0])
-    # By position, since this is done for every check of every row.
-    position, criterion, _, _, _, _, judge, _, tags = blank
-    return SavedVerdict(position, criterion, float(answer), verdict, None, None, judge, None, tags)
-
-
 def _save_answer(
-    blank: SavedVerdict, answer: Score | CriterionReport, *, has_errors: bool
+    columns: CriterionColumns, answer: Score | CriterionReport, *, has_errors: bool
 ) -> SavedVerdict:
     """Return a verdict with an answer; `has_errors` says that its texts may hold secrets."""
     reason, error = answer.reason or None, answer.error
     if has_errors:
         reason, error = redact(reason), redact(error)
-    # By position, and not with `_replace`, since this is done for every answer.
     return SavedVerdict(
-        blank.position,
-        blank.criterion,
-        answer.value,
-        None if answer.verdict is None else encodable(answer.verdict),
-        None if reason is None else encodable(str(reason)),
-        None if error is None else encodable(error),
-        blank.judge,
-        answer.disagreement,
-        blank.tags,
+        position=columns.position,
+        criterion=columns.criterion,
+        value=answer.value,
+        verdict=None if answer.verdict is None else encodable(answer.verdict),
+        reason=None if reason is None else encodable(str(reason)),
+        error=None if error is None else encodable(error),
+        judge=columns.judge,
+        disagreement=answer.disagreement,
+        tags=columns.tags,
     )
 
 

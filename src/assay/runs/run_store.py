@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import AssayError
 from assay.runs.jsonable import as_ascii, encodable
@@ -168,6 +168,11 @@ class SavedVerdict(NamedTuple):
     tags: str | None = None  # of a criterion that only this rollout has, as a JSON list
 
 
+# The answer of a check that is a number, True or False: position, criterion, value and verdict.
+# All other columns of its row in the table `verdicts` are empty.
+SavedNumber: TypeAlias = tuple[int, str, float, str | None]
+
+
 class SavedCall(NamedTuple):
     """One call of a model for a rollout: a row of the table `calls`."""
 
@@ -199,6 +204,7 @@ class SavedRollout(NamedTuple):
     seconds: float | None
     data: str  # the whole row, as JSON
     verdicts: Sequence[SavedVerdict] = ()
+    numbers: Sequence[SavedNumber] = ()  # the verdicts that are only a number
     calls: Sequence[SavedCall] = ()
 
 
@@ -222,6 +228,10 @@ _INSERT_ROLLOUT: Final = (
 )
 _HOLDS_WORK: Final = "SELECT EXISTS (SELECT 1 FROM rollouts) OR EXISTS (SELECT 1 FROM generations)"
 _INSERT_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# Checks give most verdicts. To bind the columns that they leave empty would double their time.
+_INSERT_NUMBER: Final = (
+    "INSERT INTO verdicts (rollout, position, criterion, value, verdict) VALUES (?, ?, ?, ?, ?)"
+)
 _INSERT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -748,12 +758,14 @@ def _insert_new(
     """
     rows: list[tuple[Any, ...]] = []
     verdicts: list[tuple[Any, ...]] = []
+    numbers: list[tuple[Any, ...]] = []
     calls: list[tuple[Any, ...]] = []
     for rollout_id, rollout in enumerate(rollouts, start=next_id):
         row = next_row if rollout.row is None else rollout.row
         next_row = max(next_row, row + 1)
         rows.append(_make_columns(rollout_id, row, rollout))
         verdicts += [(rollout_id, *verdict) for verdict in rollout.verdicts]
+        numbers += [(rollout_id, *number) for number in rollout.numbers]
         calls += [(rollout_id, *call) for call in rollout.calls]
     connection.execute("SAVEPOINT new")
     try:
@@ -764,6 +776,7 @@ def _insert_new(
         return None
     connection.execute("RELEASE new")
     connection.executemany(_INSERT_VERDICT, verdicts)
+    connection.executemany(_INSERT_NUMBER, numbers)
     connection.executemany(_INSERT_CALL, calls)
     return next_id + len(rollouts), next_row
 
