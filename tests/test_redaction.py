@@ -275,7 +275,7 @@ def run(*arguments: str, folder: Path, **variables: str) -> str:
 @pytest.mark.parametrize("endpoint", ["at the cut", "in a verdict"], indirect=True)
 @pytest.mark.parametrize("by", ["key", "login"])
 def test_nor_does_the_command_line_or_what_it_writes(endpoint, tmp_path, by):
-    """Printed lines, the hint to go on, the run with its judge log, its report, and the cache."""
+    """Printed lines, the hint to go on, the run with its requests, its report, and the cache."""
     (tmp_path / "rubric.yaml").write_text(JUDGED)
     (tmp_path / "rollouts.jsonl").write_text('{"completion": "Paris"}\n')
     (tmp_path / "questions.jsonl").write_text('{"prompt": "Capital?"}\n')
@@ -293,7 +293,7 @@ def test_nor_does_the_command_line_or_what_it_writes(endpoint, tmp_path, by):
             model,
             "-o",
             "run",
-            "--judge-log",
+            "--save-requests",
         ],
         ["show", "run"],
         ["report", "run", "-o", "report.html"],

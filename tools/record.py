@@ -1448,14 +1448,16 @@ def runs(out: Recording) -> None:
     )
     grader = PerCriterionGrader(FakeModel(judge(errs=30)))
     attempt(
-        lambda: score_rows(essay, rows[:200], folder=work / "judged", grader=grader, judge_log=True)
+        lambda: score_rows(
+            essay, rows[:200], folder=work / "judged", grader=grader, save_requests=True
+        )
     )
     out.lines("runs/judged", opened(work / "judged"))
     out.run("runs/judged files", work / "judged", in_order=False)
     sure = PerCriterionGrader(FakeModel(judge()))
     attempt(
         lambda: score_rows(
-            essay, rows[:260], folder=work / "judged", grader=sure, resume=True, judge_log=True
+            essay, rows[:260], folder=work / "judged", grader=sure, resume=True, save_requests=True
         )
     )
     out.lines("runs/resumed", opened(work / "judged"))
@@ -2014,7 +2016,7 @@ score rows.jsonl ESSAY -f table|json|jsonl|csv|junit|markdown
 score rows.jsonl ESSAY -o run
 score rows.jsonl ESSAY -o run
 score rows.jsonl ESSAY -o run --resume -f csv
-score rows.jsonl -r bare.json JUDGE --concurrency 1 -o judged --judge-log -f csv
+score rows.jsonl -r bare.json JUDGE --concurrency 1 -o judged --save-requests -f csv
 score judged -r sections.yaml JUDGE --concurrency 1 -o again -f csv
 score rows.jsonl ESSAY --limit 3 --fail-under 0.9 -f markdown
 score rows.jsonl ESSAY --map completion=prompt -f csv

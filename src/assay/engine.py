@@ -27,6 +27,7 @@ from assay.graders.columns import fill_requirement, show_reference
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
+from assay.models.attribution import calls_about
 from assay.models.budgets import has_stand_ins, is_dry_run, raise_if_price_unknown, rollout_spending
 from assay.models.model import has_room
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
@@ -351,7 +352,10 @@ class SingleChecks:
                 if not is_usual:
                     if inspect.isawaitable(answer):
                         self.must_await = True
-                    answer = await _settle(planned.criterion, answer, context)
+                        with calls_about(rollout.state):
+                            answer = await _settle(planned.criterion, answer, context)
+                    else:
+                        answer = await _settle(planned.criterion, answer, context)
                 answers[planned.index] = answer
             if self.must_await:
                 return
@@ -637,7 +641,8 @@ async def _judge_rollout(
     for view, group in by_view.items():
         criteria = [question.criterion for question in group]
         try:
-            reply = await _ask_questions(criteria, grader, context, result, view)
+            with calls_about(result.rollout.state):
+                reply = await _ask_questions(criteria, grader, context, result, view)
         except FAILURES as error:
             reply = [context.record_failure(error)] * len(group)
         _record_reply(reply, group, result)

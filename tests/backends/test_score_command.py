@@ -72,11 +72,11 @@ def test_workers_judge_as_the_options_say(score, table):
     Path("judged.json").write_text(json.dumps([{"requirement": "Is it so?"}]))
     with ModelServer("MET") as judge:
         arguments = (table(12), "-r", "judged.json", "--judge", judge.model, "--shard-rows", "3")
-        done = score(*arguments, "-o", "run", "--judge-log", *MANY[4:6], "--workers", "1")
+        done = score(*arguments, "-o", "run", "--save-requests", *MANY[4:6], "--workers", "1")
         assert (done.code, judge.calls) == (0, 12)
         run = Run.open("run")
         assert run.about.resolved == ("test-2026-01-01",)
-        assert all(len(row.judge_log) == 1 for row in run.rows())
+        assert all(len(row.calls) == 1 for row in run.rows())
         assert score(*arguments[:5], "-o", "again").code == 0
         assert judge.calls == 12
 

@@ -126,10 +126,10 @@ def test_a_run_with_a_changed_tool_is_not_resumed(tmp_path: Path) -> None:
 
 def test_the_exact_requests_are_shown(evaluate: Any, capsys: Any) -> None:
     """Those to the model under test and to the judge, as the endpoints received them."""
-    evaluate("--judge-log", "--temperature", "0.5", "--seed", "3")
+    evaluate("--save-requests", "--temperature", "0.5", "--seed", "3")
     model, judge = evaluate.servers
     row = Run.open("run").row("fr")
-    requests = {call["role"]: call["request"] for call in row.judge_log}
+    requests = {call["role"]: call["request"] for call in row.calls}
     assert requests == {"model": model.asked[0].body, "judge": judge.asked[0].body}
     with sqlite3.connect("run/run.assay") as connection:
         saved = connection.execute("SELECT role, input_tokens, output_tokens FROM calls").fetchall()
@@ -148,7 +148,7 @@ def test_requests_that_were_not_saved_cannot_be_shown(evaluate: Any, capsys: Any
     """The message says how to save them."""
     evaluate()
     assert main(["show", "run", "--row", "fr", "--requests"]) == 2
-    assert "make the run with --judge-log" in capsys.readouterr().err
+    assert "make the run with --save-requests" in capsys.readouterr().err
 
 
 def test_tokens_of_model_and_judge_are_printed_apart(evaluate: Any, capsys: Any) -> None:

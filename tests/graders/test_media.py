@@ -38,7 +38,7 @@ from assay.graders.fences import make_mark
 from assay.media import MAX_BYTES, Medium, read_medium
 from assay.messages import read_parts
 from assay.models import Limits, Price, dry_run, model_of
-from assay.models.model import judge_log, media_of
+from assay.models.model import log_calls, media_of
 from assay.testing import FakeModel, ModelServer
 
 CRITERION = {"requirement": "Names what is in the picture", "name": "names_it"}
@@ -494,7 +494,7 @@ def test_verdicts_are_kept_by_the_content_of_media(tmp_path: Path) -> None:
 
 def test_a_log_holds_a_digest_in_place_of_the_content() -> None:
     """And the key of a cache does."""
-    with ModelServer("MET") as server, judge_log() as calls:
+    with ModelServer("MET") as server, log_calls() as calls:
         rubric = Rubric(
             [CRITERION], autograder=PerCriterionGrader(model=model_of(server.model, media="image"))
         )

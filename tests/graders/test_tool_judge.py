@@ -266,15 +266,15 @@ def test_a_verdict_is_cached_with_what_the_tools_returned(folder, tmp_path):
         assert server.calls == calls + 1  # the first look is known
 
 
-async def test_every_tool_call_is_in_the_judge_log_and_on_the_page(folder, tmp_path):
+async def test_every_tool_call_is_saved_and_on_the_page(folder, tmp_path):
     """Each message is logged once, with the turn in which it is new."""
     turns = script(tool_call("list_files"), tool_call("read_file", path="a.py"), verdict())
     with ModelServer(turns) as server:
         judge = ToolJudge([Workspace(folder)], model=server.model)
         rows = [{"prompt": "Set x.", "completion": "Done."}]
-        await score_rows(RUBRIC, rows, folder=tmp_path / "run", grader=judge, judge_log=True)
+        await score_rows(RUBRIC, rows, folder=tmp_path / "run", grader=judge, save_requests=True)
     run = Run.open(tmp_path / "run")
-    log = next(iter(run.rows())).judge_log
+    log = next(iter(run.rows())).calls
     assert [call["reply"] for call in log] == [
         "list_files({})",
         'read_file({"path": "a.py"})',
@@ -283,7 +283,7 @@ async def test_every_tool_call_is_in_the_judge_log_and_on_the_page(folder, tmp_p
     roles = [message["role"] for call in log for message in call["messages"]]
     assert roles == ["system", "user", "user", "assistant", "tool", "assistant", "tool"]
     shown = ViewedRun("run", run).describe_row(1)
-    assert [call["criterion"] for call in shown["judge_log"]] == ["sets_x"] * 3
+    assert [call["criterion"] for call in shown["calls"]] == ["sets_x"] * 3
     assert "read_file(path: a.py)" in shown["lines"][0]["reason"]
 
 

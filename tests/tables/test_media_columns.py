@@ -247,7 +247,7 @@ async def test_a_run_keeps_the_paths_and_not_the_pictures(folder: Path) -> None:
         grader = PerCriterionGrader(model=model_of(server.model, media="image"))
         rubric = Rubric.from_file(folder / "rubric.yaml", autograder=grader)
         await score_rows(
-            rubric, rows_of(table(folder, "csv")), folder=folder / "run", judge_log=True
+            rubric, rows_of(table(folder, "csv")), folder=folder / "run", save_requests=True
         )
     saved = (folder / "run" / "run.assay").read_bytes()
     assert (b"cats/red.png" in saved, base64.b64encode(PNG)[20:60] in saved) == (True, False)

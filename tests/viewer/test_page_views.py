@@ -236,7 +236,9 @@ def kept(serve, tmp_path):
     rubric = Rubric.from_dict([{"requirement": "Is polite", "name": "polite"}])
     grader = PerCriterionGrader(model=FakeModel("MET", reason="<b>it is</b>"))
     rows = [{"completion": "please <i>come</i>"}]
-    asyncio.run(score_rows(rubric, rows, folder=tmp_path / "kept", grader=grader, judge_log=True))
+    asyncio.run(
+        score_rows(rubric, rows, folder=tmp_path / "kept", grader=grader, save_requests=True)
+    )
     return serve(tmp_path / "kept")
 
 
@@ -270,7 +272,7 @@ def looked(serve, tmp_path):
                 [{"completion": "Done."}],
                 folder=tmp_path / "run",
                 grader=grader,
-                judge_log=True,
+                save_requests=True,
             )
         )
     return serve(tmp_path / "run")

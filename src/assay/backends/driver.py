@@ -90,7 +90,7 @@ def score_shards(
     about: RunAbout | None = None,
     resume: bool = False,
     max_concurrent: int | None = None,
-    judge_log: bool = False,
+    save_requests: bool = False,
     on_progress: OnProgress | None = None,
     stopping: Stopping = lambda: False,
 ) -> Summary:
@@ -99,7 +99,7 @@ def score_shards(
     `make` returns the rubric and its grader, and is called in every worker. `paths` are JSON Lines
     and Parquet files, and folders of such. With `resume`, what is missing or failed in the run is
     done. If a model is asked, `max_concurrent` rollouts are in progress over all workers; by
-    default 128 in each. With `judge_log`, rows keep what judges were asked and answered.
+    default 128 in each. With `save_requests`, rows keep the exact requests to judges and the replies.
 
     Once `stopping` returns True, no new shard is begun, those in progress are finished, and the
     summary is not `complete`. The limits of endpoints and of a `budget` around this call hold for
@@ -142,7 +142,7 @@ def score_shards(
                     mapping=mapping or {},
                     max_concurrent=rollouts_at_once,
                     workers=worker_count,
-                    judge_log=judge_log,
+                    save_requests=save_requests,
                     may_ask=may_ask,
                     deadline=time.time() + ledger.deadline - time.monotonic(),
                 )

@@ -59,7 +59,7 @@ class Job:
     mapping: Mapping[str, str]  # the names of columns, as in `rows_of`
     max_concurrent: int  # rollouts that a worker scores at once if a model is asked
     workers: int = 1  # how many workers divide the limits of endpoints
-    judge_log: bool = False  # whether rows keep what judges were asked and answered
+    save_requests: bool = False  # whether rows keep the exact requests to judges and the replies
     may_ask: bool = False  # whether models may be asked, so that spending has to be saved
     deadline: float = float("inf")  # when the time of the run is up, in seconds since 1970
 
@@ -172,7 +172,7 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         sink = Sink(journal, None, watch)
         feed = Feed(shard.read(job.mapping), rubrics, is_finished, numbering)
         pipeline = Pipeline(
-            sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log
+            sink, grader or rubrics.autograder, job.max_concurrent, save_requests=job.save_requests
         )
         run_sync(pipeline.run(feed.units(), None))
         if feed.error is not None:

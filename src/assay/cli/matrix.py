@@ -126,7 +126,7 @@ def evaluate_matrix(
                 arguments: dict[str, Any] = {
                     "grader": grader,
                     "resume": options.resume and run.folder is not None,
-                    "judge_log": options.judge_log,
+                    "save_requests": options.save_requests,
                     "on_progress": progress.make_listener(index),
                     "stopping": interrupt.is_requested,
                 }

@@ -69,7 +69,7 @@ class RunOutput:
         arguments: dict[str, Any] = {
             "grader": self._grader,
             "resume": options.resume and options.folder is not None,
-            "judge_log": options.judge_log,
+            "save_requests": options.save_requests,
             "on_progress": on_progress,
             "on_row": self._make_row_listener(interrupt),
             "stopping": interrupt.is_requested,

@@ -60,7 +60,7 @@ from assay.wording import format_count
     "--requests",
     is_flag=True,
     help="With --row, show every request to the model and to judges too; they are saved with "
-    "--judge-log.",
+    "--save-requests.",
 )
 @click.option("--errors", is_flag=True, help="Show only rollouts with errors.")
 @click.option(
@@ -254,9 +254,9 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
         raise click.UsageError(
             f"{error.args[0]}{_suggest_example(run, example)}: --rows lists the rollouts"
         ) from None
-    if options.requests and not row.judge_log:
+    if options.requests and not row.calls:
         raise click.UsageError(
-            f"no requests were saved with {format_row_name(row)}: make the run with --judge-log"
+            f"no requests were saved with {format_row_name(row)}: make the run with --save-requests"
         )
     if options.format == "table":
         print(format_whole_row(row))

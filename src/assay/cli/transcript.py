@@ -75,9 +75,9 @@ def _format_value(value: object) -> str:
 def format_requests(row: runs.Row) -> str:
     """Return every request that was saved with a row, as it was sent, and what was replied."""
     blocks: list[str] = []
-    for call in row.judge_log:
+    for call in row.calls:
         role = "to the judge" if call.get("role", "judge") == "judge" else "to the model under test"
-        lines = [f"request {role}, {call['judge']}", _format_request(call)]
+        lines = [f"request {role}, {call['model']}", _format_request(call)]
         lines += [f"reply ({call['source']})", _indent(str(call["reply"]))]
         blocks.append("\n".join(escape_control_characters(line) for line in lines))
     return "\n\n".join(blocks)

@@ -32,8 +32,7 @@ from assay.models.budgets import (
 )
 from assay.models.callable_tool import get_tool_name
 from assay.models.limiter import Limits
-from assay.models.model import Price
-from assay.models.model import judge_log as logging_calls
+from assay.models.model import Price, log_calls
 from assay.plan import Traits
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
@@ -85,7 +84,9 @@ class Options(TypedDict, total=False):
     run: (
         str | os.PathLike[str] | None
     )  # the folder to keep the run in, a row as soon as its group is scored
-    judge_log: bool  # whether to keep what judges were asked and said, word for word; on the first row of a group
+    save_requests: (
+        bool  # whether to save every request to the model under test and to judges, and the reply
+    )
     resume: (
         bool  # whether to go on with the run in that folder: only what is missing or failed is done
     )
@@ -178,7 +179,10 @@ class Evaluator(pipeline.Pipeline):
         """Without a `rubric` only examples that bring their own are scored."""
         self._limit = under_test.at_once or SIDE_BY_SIDE
         super().__init__(
-            sink, options.get("grader"), self._limit, judge_log=options.get("judge_log", False)
+            sink,
+            options.get("grader"),
+            self._limit,
+            save_requests=options.get("save_requests", False),
         )
         self._environment = environment
         self._rubric = rubric
@@ -260,7 +264,7 @@ class Evaluator(pipeline.Pipeline):
         under_test = self._under_test
         with (
             counting_in(Ledger(parent=Ledger.current())) as ledger,
-            logging_calls(wanted=self._judge_log) as calls,
+            log_calls(wanted=self._save_requests) as calls,
         ):
             try:
                 args = (under_test, under_test.name, under_test.sampling_args)
@@ -294,7 +298,7 @@ class Evaluator(pipeline.Pipeline):
             spent_on_model=spent,
             timing={"generation": round(time.monotonic() - started, 6)},
             model=model,
-            judge_log=tuple(call._asdict() for call in calls),
+            calls=tuple(call._asdict() for call in calls),
             number=job.number,
         )
         job.state = state

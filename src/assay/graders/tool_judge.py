@@ -236,7 +236,7 @@ class _Conversation:
         The last turn asks for the verdict, unless a reply without tool calls is a verdict already.
         """
         messages = request.messages
-        logged_count = 0  # messages that are in the judge log already
+        logged_count = 0  # messages that are in the log of calls already
         # While the model may call tools, its reply can be any text.
         free_request = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):

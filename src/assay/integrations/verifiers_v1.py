@@ -12,7 +12,7 @@ from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Step, Value
 from assay.models import budget, model_of
 from assay.models.budgets import Ledger
-from assay.models.model import LoggedCall, judge_log
+from assay.models.model import LoggedCall, log_calls
 
 TRAINER = "verifiers"  # the name in messages
 
@@ -99,7 +99,7 @@ async def _score_trace(step: Step, name: str, task: Any, trace: Any) -> float:
         "completion": _read_completion(trace),
         "answer": row.get("answer", ""),
     }
-    with judge_log() as calls, budget() as ledger:
+    with log_calls() as calls, budget() as ledger:
         [scored] = await step.score([row])
     _record_calls(trace, name, calls, ledger)
     trace.record_metrics(scored.answered)
@@ -140,7 +140,7 @@ def _record_calls(trace: Any, name: str, calls: Sequence[LoggedCall], ledger: Le
         if call.source != "error":
             trace.record_judge_call(
                 name=name,
-                request={"model": call.judge, "messages": [dict(m) for m in call.messages]},
+                request={"model": call.model, "messages": [dict(m) for m in call.messages]},
                 response=v1.JudgeResponse(text=call.reply),
             )
     if ledger.calls:

@@ -349,7 +349,7 @@ def has_room(model: Model) -> bool:
 class LoggedCall(NamedTuple):
     """One question to a judge, or one call of the model under test, and its answer."""
 
-    judge: str  # the id of the model that was asked
+    model: str  # the id of the model that was asked
     question: str  # the hash of the criterion's question; empty if several were asked at once
     messages: tuple[Message, ...]
     reply: str  # the text of the reply; for a failed call, the error
@@ -364,12 +364,12 @@ class LoggedCall(NamedTuple):
     cost: float | None = None
 
 
-_current_log: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
+_current_log: ContextVar[list[LoggedCall] | None] = ContextVar("assay_call_log", default=None)
 
 
 @contextmanager
-def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
-    """Log every call of a judge inside the block, in the list that the block receives.
+def log_calls(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
+    """Log every call of a model inside the block, in the list that the block receives.
 
     With `wanted=False` the list stays empty, and calls go to the log of an outer block, if any.
     """
@@ -410,7 +410,7 @@ async def ask_and_log(
     def make_record(reply: str, source: Source | Literal["error"]) -> LoggedCall:
         """Return the record of this call, with the text of its reply or its error."""
         return LoggedCall(
-            judge=redact(model.id),
+            model=redact(model.id),
             question=request.question,
             messages=messages,
             reply=reply,

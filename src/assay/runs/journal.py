@@ -106,7 +106,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Save what was generated for a rollout before it is judged; `state` is plain data."""
         data = {
             "row": self._form.save(row).data,
-            "judge_log": to_jsonable(row.judge_log),
+            "calls": to_jsonable(row.calls),
             "state": state,
         }
         self.writer.save_generation(encodable(row.example), row.sample, as_ascii(data))
@@ -119,7 +119,7 @@ class Journal(AbstractContextManager["Journal"]):
             return None
         data = json.loads(saved)
         where = f"{self.writer.path}, the generation for {example!r}"
-        return self._form.read(data["row"].encode(), where, data["judge_log"]), data["state"]
+        return self._form.read(data["row"].encode(), where, data["calls"]), data["state"]
 
     def count_spending(self, ledger: Ledger) -> None:
         """Save what this ledger counts from now on as spending of the run."""

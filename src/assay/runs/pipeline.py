@@ -17,8 +17,9 @@ from assay.display import make_notebook_bar
 from assay.engine import logging_once
 from assay.errors import AssayError
 from assay.graders.grader import Grader
+from assay.models.attribution import RolloutCalls, attribute_calls
 from assay.models.budgets import Ledger, budget, rollout_spending
-from assay.models.model import judge_log as logging_judges
+from assay.models.model import log_calls
 from assay.plan import Traits
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -28,7 +29,7 @@ from assay.runs.metadata import RunAbout, data_about
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, split_messages
 from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.run_store import RunRefused
-from assay.runs.spending import Spending
+from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import DEFAULT_PASS_RULE, PassRule
 from assay.runs.summary import Summary, Tally
 from assay.tables import rows_of
@@ -530,7 +531,7 @@ class ScoreOptions(TypedDict, total=False):
     stopping: Stopping | None
     max_concurrent: int
     total: int | None
-    judge_log: bool
+    save_requests: bool
 
 
 def score_rows_sync(rubric: Any, rows: Any, **options: Unpack[ScoreOptions]) -> Summary:
@@ -557,7 +558,7 @@ async def score_rows(
     stopping: Stopping | None = None,
     max_concurrent: int = MAX_CONCURRENT,
     total: int | None = None,
-    judge_log: bool = False,
+    save_requests: bool = False,
 ) -> Summary:
     """Score rows and save each in a run; without a folder only `on_row` sees them.
 
@@ -571,7 +572,7 @@ async def score_rows(
 
     `stopping` is called between units of work. When it returns True, the rows under way are
     finished and saved, and the summary is not `complete`. `total` is the number of rows, for the
-    progress. With `judge_log`, each row keeps the exact requests and replies of judges.
+    progress. With `save_requests`, each row keeps the exact requests to judges and the replies.
 
     >>> import asyncio
     >>> from assay import Rubric
@@ -592,7 +593,7 @@ async def score_rows(
         with open_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             feed = Feed(row_stream, rubrics, sink.has_row)
             pipeline = Pipeline(
-                sink, grader or rubrics.autograder, max_concurrent, judge_log=judge_log
+                sink, grader or rubrics.autograder, max_concurrent, save_requests=save_requests
             )
             is_stopped = await pipeline.run(feed.units(), stopping)
             summary = sink.finish(complete=not is_stopped and feed.error is None)
@@ -611,10 +612,10 @@ class Pipeline:
     """Scores units of rows, and saves them in a sink."""
 
     def __init__(
-        self, sink: Sink, grader: Grader | None, max_concurrent: int, *, judge_log: bool = False
+        self, sink: Sink, grader: Grader | None, max_concurrent: int, *, save_requests: bool = False
     ) -> None:
         self._sink = sink
-        self._judge_log = judge_log
+        self._save_requests = save_requests
         self._grader = grader
         self._slots = asyncio.Semaphore(max_concurrent)
         self._chunk_size = 1
@@ -664,21 +665,33 @@ class Pipeline:
         has_columns = bool(unit[0].columns)
         if not has_columns:  # columns of the state have their values only after scoring
             fields = self._sink.serialize_fields(pending.row for pending in to_save)
-        with budget() as ledger, logging_judges(wanted=self._judge_log) as calls:
+        for pending in unit:
+            if pending.state is None:
+                pending.state = dict(pending.row.fields)
+        states = [pending.state or {} for pending in unit]
+        with (
+            budget() as ledger,
+            log_calls(wanted=self._save_requests) as shared_calls,
+            attribute_calls(states, is_logged=self._save_requests) as rollouts,
+        ):
             async with rollout_spending():
                 reports = await self.make_reports(unit)
         seconds = time.perf_counter() - start
-        report_of = {id(pending): report for pending, report in zip(unit, reports, strict=True)}
-        # Calls about the whole group cannot be told apart: their cost is divided among its rows,
-        # and the first row has the log.
         scored_count = sum(pending.scorer is not None for pending in to_save)
-        shares = iter(Spending.of(ledger).shares(scored_count))
         seconds_per_row = round(seconds / max(1, scored_count), 6)
-        judge_log = tuple(call._asdict() for call in calls)
-        for pending in to_save:
+        # What was asked about the group as a whole is divided among its rows, and logged with the
+        # first.
+        spendings = [_add_spending(rollout) for rollout in rollouts]
+        shared_spending = Spending.of(ledger) - sum(spendings, start=NOTHING)
+        if not shared_spending.calls and not shared_spending.hits:
+            shared_spending = NOTHING  # the rest of the cost is a rounding error
+        shares = iter(shared_spending.shares(scored_count))
+        for pending, report, rollout, spent in zip(unit, reports, rollouts, spendings, strict=True):
+            if pending.is_done:
+                continue
             row = pending.row
             changes: dict[str, Any] = {
-                "report": report_of[id(pending)],
+                "report": report,
                 "timing": {**row.timing, "scoring": 0.0},
             }
             state = pending.state or {}
@@ -686,10 +699,11 @@ class Pipeline:
             if columns:
                 changes["fields"] = {**row.fields, **columns}
             if pending.scorer is not None:
-                changes["spent"] = row.spent + next(shares)
-                changes["judge_log"] = (*row.judge_log, *judge_log)
+                changes["spent"] = row.spent + spent + next(shares)
+                calls = [call._asdict() for call in (*rollout.calls, *shared_calls)]
+                changes["calls"] = (*row.calls, *calls)
                 changes["timing"]["scoring"] = seconds_per_row
-                judge_log = ()
+                shared_calls = []
             row.update(**changes)
         rows = [pending.row for pending in to_save]
         self._sink.save(rows, fields or self._sink.serialize_fields(rows))
@@ -729,6 +743,14 @@ class Pipeline:
             for index, report in zip(indices, scorer_reports, strict=True):
                 reports[index] = report
         return reports
+
+
+def _add_spending(rollout: RolloutCalls) -> Spending:
+    """Return what the calls about one rollout took."""
+    total = NOTHING
+    for ledger in rollout.ledgers:
+        total += Spending.of(ledger)
+    return total
 
 
 async def score_states(

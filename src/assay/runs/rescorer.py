@@ -41,7 +41,7 @@ async def rescore(
     on_progress: pipeline.OnProgress | None = None,
     stopping: pipeline.Stopping | None = None,
     max_concurrent: int = pipeline.MAX_CONCURRENT,
-    judge_log: bool = False,
+    save_requests: bool = False,
 ) -> Summary:
     """Score a saved run by a rubric, into another folder. Nothing is generated.
 
@@ -83,7 +83,7 @@ async def rescore(
                 keeps_answers=keeps_answers,
             )
             is_stopped = await pipeline.Pipeline(
-                sink, grader, max_concurrent, judge_log=judge_log
+                sink, grader, max_concurrent, save_requests=save_requests
             ).run(rows.units(), stopping)
             return sink.finish(complete=not is_stopped)
 
@@ -144,7 +144,7 @@ class _RowsToScore:
             spent=NOTHING,
             spent_on_model=NOTHING,
             timing=generation_times,
-            judge_log=(),
+            calls=(),
         )
         pending = self.feed.prepare(unscored_row)
         if self.keeps_answers and pending.scorer is not None:

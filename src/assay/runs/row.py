@@ -146,7 +146,7 @@ class Row:
     timing: Mapping[str, float] = field(default_factory=dict[str, float])
     model: str | None = None  # the id of the model under test, as the endpoint reported it
     # The exact requests and replies of judges, if they were kept.
-    judge_log: tuple[Mapping[str, Any], ...] = ()
+    calls: tuple[Mapping[str, Any], ...] = ()
     # Names of fields that were altered because JSON could not hold them as they were.
     altered: tuple[str, ...] = ()
     # The position in the data, from 0, by which a run orders its rows; None if it is not known.
@@ -329,7 +329,7 @@ class RowForm:
                 spent_on_model=NOTHING,
                 timing={},
                 model=None,
-                judge_log=(),
+                calls=(),
             )
             head, head_text = self._make_head(row, altered)
         data = f'{head_text[:-1]},"fields":{fields_text}}}'
@@ -356,7 +356,7 @@ class RowForm:
             data=data,
             verdicts=verdicts,
             numbers=numbers,
-            calls=[_save_call(position, call) for position, call in enumerate(row.judge_log)],
+            calls=[_save_call(position, call) for position, call in enumerate(row.calls)],
         )
 
     def _list_verdicts(self, row: Row) -> tuple[list[SavedVerdict], list[SavedNumber]]:
@@ -452,7 +452,7 @@ class RowForm:
             return str(error)
         return None
 
-    def read(self, data: bytes, where: str, judge_log: Sequence[Mapping[str, Any]] = ()) -> Row:
+    def read(self, data: bytes, where: str, calls: Sequence[Mapping[str, Any]] = ()) -> Row:
         """Return the row that was saved. Raise `RunError` if it cannot be read; `where` names it."""
         saved = _parse(data, where)
         spent, spent_on_model = NOTHING, NOTHING
@@ -480,7 +480,7 @@ class RowForm:
             spent=spent,
             spent_on_model=spent_on_model,
             number=saved.get("row"),
-            judge_log=tuple(judge_log),
+            calls=tuple(calls),
             **optional,
         )
 
@@ -643,8 +643,8 @@ def _save_answer(
 
 
 def _save_call(position: int, call: Mapping[str, Any]) -> SavedCall:
-    """Return a call of a judge as a run saves it."""
-    model, reply = call.get("judge"), call.get("reply")
+    """Return a call of a model as a run saves it."""
+    model, reply = call.get("model"), call.get("reply")
     request = call.get("request") or call.get("messages")
     return SavedCall(
         position=position,

@@ -147,7 +147,7 @@ def describe_row(
         "spent": row.spent.to_dict(),
         "spent_on_model": row.spent_on_model.to_dict(),
         "spent_on_judge": row.spent_on_judge.to_dict(),
-        "judge_log": _list_calls(run, row),
+        "calls": _list_calls(run, row),
     }
 
 
@@ -158,7 +158,7 @@ def _list_calls(run: Run, row: Row) -> list[dict[str, Any]]:
     if rubric is not None:
         names = {criterion.question: criterion.name for criterion in rubric.criteria}
     calls: list[dict[str, Any]] = []
-    for call in row.judge_log:
+    for call in row.calls:
         question, _, _ = call["question"].partition("@")  # without the step that it is about
         calls.append({**call, "criterion": names.get(question)})
     return calls

@@ -52,7 +52,7 @@
           this.isSideBySide && hasValue(row.answer) ? section("Reference", {}, assay.messages.value(row.answer)) : null,
           section("Completion", {}, completion)),
         element("div.found", {}, this.answers(), section("Verdicts", { note: "click a verdict to overrule it" }, this.verdicts),
-          this.judgeLog(), this.facts())));
+          this.requests(), this.facts())));
     }
 
     said(list, first, judged = -1) {
@@ -136,12 +136,12 @@
       look.scrollIntoView({ block: "center" });
     }
 
-    judgeLog() {
-      const log = this.row.judge_log;
+    requests() {
+      const log = this.row.calls;
       if (!log?.length) return null;
       const about = (one) => (one.role === "model" ? "model under test" : one.criterion);
       return section("Requests", {}, log.map((one) => element("details", { "data-criterion": one.criterion || null },
-        element("summary", {}, foreign([about(one), one.judge, one.source].filter(Boolean).join(" · "))),
+        element("summary", {}, foreign([about(one), one.model, one.source].filter(Boolean).join(" · "))),
         assay.messages.messages(one.messages || [], { raw: true }),
         one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }),
         one.request ? element("details", {}, element("summary", {}, "as it was sent"), assay.messages.value(one.request)) : null)));

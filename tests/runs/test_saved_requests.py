@@ -1,0 +1,107 @@
+"""What models were asked and replied, kept word for word with the row that it is about."""
+
+from assay import PerCriterionGrader, Rubric, Tournament
+from assay.envs import SingleTurnEnv
+from assay.runs import Run, score_rows
+from assay.testing import FakeModel, ModelServer
+
+RUBRIC = Rubric.from_dict([{"requirement": "Is polite"}, {"requirement": "Is short"}])
+
+
+async def scored(folder, **options):
+    grader = PerCriterionGrader(model=FakeModel("MET"))
+    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, **options)
+    [row] = Run.open(folder).rows()
+    return row
+
+
+async def test_every_call_is_kept_word_for_word(tmp_path):
+    """Two questions about one text, each with all of its messages."""
+    whole = (await scored(tmp_path / "run", save_requests=True)).calls
+    assert [len(call["messages"]) for call in whole] == [3, 3]
+    assert "please" in whole[1]["messages"][1]["content"]
+    assert all("MET" in call["reply"] for call in whole)
+    questions = {criterion.question_hash for criterion in RUBRIC.criteria}
+    assert {call["question"] for call in whole} == questions
+
+
+async def test_nothing_is_kept_unless_asked_for(tmp_path):
+    assert (await scored(tmp_path / "run")).calls == ()
+
+
+async def test_a_call_that_came_to_nothing_says_why(tmp_path):
+    """There one wants to look."""
+    grader = PerCriterionGrader(model=FakeModel("perhaps"))
+    rows = [{"completion": "please"}]
+    folder = tmp_path / "run"
+    await score_rows(RUBRIC, rows, folder=folder, grader=grader, save_requests=True)
+    [row] = Run.open(folder).rows()
+    assert not row.scored
+    assert {(said["source"], said["reply"][:11]) for said in row.calls} == {
+        ("error", "Unreadable:")
+    }
+
+
+async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
+    """As in the errors of a row."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    grader = PerCriterionGrader(model=FakeModel(RuntimeError("no such key: sk-0123456789abcdef")))
+    folder = tmp_path / "run"
+    await score_rows(
+        RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, save_requests=True
+    )
+    [row] = Run.open(folder).rows()
+    assert "no such key" in row.calls[0]["reply"]
+    assert b"0123456789abcdef" not in (folder / "run.assay").read_bytes()
+
+
+def evaluate_two_replies(folder, rubric):
+    """Generate a long and a short reply to one question, and return the rows of the run."""
+    replies = iter(["please " * 200, "please"])
+
+    def answer(messages):
+        return next(replies)
+
+    def judge_pair(system, user):
+        if "FIRST" in system + user:
+            return {"explanation": "it is longer", "choice": "FIRST"}
+        return "MET"
+
+    with ModelServer(answer) as model, ModelServer(judge_pair) as judge:
+        env = SingleTurnEnv([{"question": "?"}], rubric=rubric(PerCriterionGrader(judge.model)))
+        env.evaluate(
+            model=model.model,
+            rollouts_per_example=2,
+            max_concurrent=1,
+            run=folder,
+            save_requests=True,
+        )
+        tokens = judge.prompt_tokens
+    rows = sorted(Run.open(folder).rows(), key=lambda row: row.sample)
+    assert sum(row.spent_on_judge.prompt for row in rows) == tokens
+    return rows
+
+
+def test_every_row_of_a_group_has_its_own_requests_and_tokens(tmp_path):
+    def rubric(grader):
+        return Rubric([{"requirement": "Is polite"}], autograder=grader)
+
+    rows = evaluate_two_replies(tmp_path / "run", rubric)
+    assert [[call["role"] for call in row.calls] for row in rows] == [["model", "judge"]] * 2
+    for row in rows:
+        reply = row.fields["completion"][0]["content"]
+        assert str(row.calls[1]["request"]["messages"]).count("please") == reply.count("please")
+        assert row.spent_on_judge.prompt == row.calls[1]["input_tokens"]
+    assert rows[0].spent_on_judge.prompt > rows[1].spent_on_judge.prompt + 300
+
+
+def test_requests_about_a_whole_group_are_kept_with_its_first_row(tmp_path):
+    """A tournament compares the two replies twice, the second time the other way round."""
+
+    def rubric(grader):
+        return Rubric([Tournament(grader, "Is polite")])
+
+    rows = evaluate_two_replies(tmp_path / "run", rubric)
+    kept = [[call["role"] for call in row.calls] for row in rows]
+    assert kept == [["model", "judge", "judge"], ["model"]]
+    assert [row.spent_on_judge.calls for row in rows] == [1, 1]
