@@ -184,6 +184,8 @@ class CheckFunction:
         advice = suggest_word(field, [*columns, *class_objects])
         if not advice.startswith("did you mean"):
             advice = "add the column, or give the argument a default"
+            if field == "completion":
+                advice = "add the column, or rename the one with the text that is scored"
         return SignatureError(
             f"check {self.name!r} needs an argument {name!r}, but {rollout_label} has no column "
             f"{field!r} (columns: {listed}): {advice}"

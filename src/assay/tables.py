@@ -23,7 +23,7 @@ from typing import IO, Any, AnyStr, TypeAlias, cast
 
 from assay.errors import AssayError, import_extra
 from assay.messages import MEDIA_COLUMNS
-from assay.wording import format_count, format_value, suggest_path
+from assay.wording import format_count, format_value, suggest_path, suggest_word
 
 
 class TableError(AssayError, ValueError):
@@ -124,13 +124,16 @@ def _rename_columns(
         if missing:
             columns = ", ".join(map(str, row)) or "none"
             for new, old in mapping.items():
-                if old == missing[0] and new in row:
+                is_misspelled = suggest_word(old, map(str, row)).startswith("did you mean")
+                if old == missing[0] and new in row and not is_misspelled:
                     raise TableError(
                         f"{locate_row(number)}: there is no column {old!r} to rename, but {new!r} "
                         f"is there: the new name comes first, {old}={new}"
                     )
+            advice = suggest_word(missing[0], map(str, row))
+            hint = f": {advice}" if advice.startswith("did you mean") else ""
             raise TableError(
-                f"{locate_row(number)}: there is no field {missing[0]!r} (fields: {columns})"
+                f"{locate_row(number)}: there is no column {missing[0]!r} (columns: {columns}){hint}"
             )
         yield row
 
@@ -230,6 +233,8 @@ MAX_LIST_BYTES = 2**30
 
 def _read_file(path: Path, name: str) -> NumberedRows:
     """Return the rows of a file in the format of its ending."""
+    if not path.exists():
+        raise TableError(f"File not found: {path}{suggest_path(path)}")
     endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
     if not endings:
         raise TableError(f"{name}: its name has no ending: use {', '.join(_READERS)}")
@@ -237,10 +242,8 @@ def _read_file(path: Path, name: str) -> NumberedRows:
     if reader is None:
         hint = f"use {', '.join(_READERS)}"
         if endings[-1] in (".yaml", ".yml", ".toml"):
-            hint = f"give a table ({', '.join(_READERS)}); a rubric goes behind -r"
+            hint = f"give a table ({', '.join(_READERS)}); name a rubric with -r"
         raise TableError(f"{name}: files that end in {endings[-1]!r} are not tables: {hint}")
-    if not path.exists():
-        raise TableError(f"File not found: {path}{suggest_path(path)}")
     return reader(path, name)
 
 
@@ -398,6 +401,16 @@ def _find_line_of_broken_item(data: bytes) -> int | None:
     return None
 
 
+# What to do about a mistake in a JSON file, by the beginning of the parser's message.
+_JSON_ADVICE: Mapping[str, str] = {
+    "Expecting property name": "put names in double quotes, and no comma after the last field",
+    "Extra data": "write one object per line, without a comma after it",
+    "Unterminated string": 'put " at the end of the text, and write a line break in it as \\n',
+    "Invalid control character": "write a line break in a text as \\n, and a tab as \\t",
+    "Illegal trailing comma": "remove the comma",  # since Python 3.13
+}
+
+
 def _explain_json_error(location: str, error: Exception) -> TableError:
     """Return the `TableError` for JSON that cannot be decoded or parsed."""
     if isinstance(error, UnicodeDecodeError):
@@ -405,6 +418,9 @@ def _explain_json_error(location: str, error: Exception) -> TableError:
     elif isinstance(error, json.JSONDecodeError):
         # Some of these messages already end in "at".
         problem = f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        for message, advice in _JSON_ADVICE.items():
+            if error.msg.startswith(message):
+                problem += f": {advice}"
     elif isinstance(error, RecursionError):
         problem = "its brackets are nested too deep to read"
     elif isinstance(error, RepeatedFieldError):
@@ -458,7 +474,10 @@ def _read_cells(path: Path, name: str) -> NumberedRows:
                     )
                 yield cell_reader.line_num, dict(zip(header, cells, strict=True))
         except csv.Error as error:
-            raise TableError(f"{name}:{cell_reader.line_num}: {error}") from None
+            problem = str(error)
+            if problem == "unexpected end of data":
+                problem = 'a quotation mark is not closed: write a quotation mark in a cell as ""'
+            raise TableError(f"{name}:{cell_reader.line_num}: {problem}") from None
 
 
 def _find_encoding(path: Path, name: str) -> str:

@@ -177,7 +177,7 @@ class TestFiles:
         [
             ('{"gold": "4"', "not valid JSON"),
             ("[1, 2]", "is not an object"),
-            ('{"gold": "4"}', "no field 'answer'"),
+            ('{"gold": "4"}', "no column 'answer'"),
             ("\udcff", "not valid UTF-8"),
             ("[" * 100_000, "nested too deep"),
         ],

@@ -251,10 +251,11 @@ class TestEndings:
         self, score: Any, files: Any
     ) -> None:
         """The table counts the errors, and the command fails."""
-        done = score(data=files("other.jsonl", [{"question": "Which?"}]))
+        rubric = files("answer.json", [{"check": "exact_match"}])
+        done = score(data=files("other.jsonl", [{"completion": "Paris"}]), by=rubric)
         assert done.code == 1
         assert "1 rollout, 1 unscored" in done.out
-        assert "SignatureError" in done.out
+        assert "exact_match" in done.out.splitlines()[3]
 
     def test_a_run_of_an_earlier_version_is_refused(self, score: Any, files: Any) -> None:
         """With what to do, whether it would be read, continued or overwritten."""

@@ -65,7 +65,7 @@ class TestOnlyFailed:
         assert main(["score", "--only-failed", rows, "-r", files("r.json", [])]) == 2
         rubric = files("rubric.json", [{"check": {"contains": "Paris"}}])
         assert main(["score", "--only-failed", rows, "-r", rubric]) == 2
-        assert "--only-failed is for a run, and " in capsys.readouterr().err
+        assert "is not a run: name its folder" in capsys.readouterr().err
 
 
 def replace_file(path: Path, data: Any) -> None:

@@ -70,6 +70,78 @@ RUBRICS = {
         "- check: {contians: Paris}\n",
         "there is no built-in check 'contians': did you mean 'contains'?",
     ),
+    "a text that begins with quotes": (
+        '- requirement: "Paris" is named\n',
+        'a text that begins with " needs quotes around all of it, requirement: \'"Paris" is named\'',
+    ),
+    "a text that begins with a placeholder": (
+        "- requirement: {city} is named\n",
+        'needs quotes around all of it, requirement: "{city} is named"',
+    ),
+    "a text that begins with an at sign": (
+        "- requirement: @mentions the author\n",
+        'needs quotes around all of it, requirement: "@mentions the author"',
+    ),
+    "a text that begins with an asterisk": (
+        "- requirement: *very* polite\n",
+        'needs quotes around all of it, requirement: "*very* polite"',
+    ),
+    "an apostrophe in quotes": (
+        "- requirement: 'It's polite'\n",
+        'use other ones around it, requirement: "It\'s polite"',
+    ),
+    "a quotation mark that is not closed": (
+        '- requirement: "Names Paris\n  weight: 2\n- requirement: Names Ada\n',
+        "rubric.yaml:1: Failed to parse YAML: a quotation mark begins a text that has no end",
+    ),
+    "a bracket that is not closed": (
+        "- check: {contains: Paris\n- check: {contains: Ada}\n",
+        "a comma is missing, or a bracket is not closed",
+    ),
+    "a field indented too far": (
+        "- requirement: Names Paris\n   weight: 2\n",
+        "rubric.yaml:2: Failed to parse YAML: the line is not indented like those above it",
+    ),
+    "a field not indented far enough": (
+        "- requirement: Names Paris\n weight: 2\n",
+        "rubric.yaml:2: Failed to parse YAML: the line is not indented like those above it",
+    ),
+    "a dash indented too far": (
+        "criteria:\n  - check: {contains: Paris}\n - check: {contains: Ada}\n",
+        "put its dash below the one before",
+    ),
+    "no space after a dash": (
+        "-requirement: Names Paris\n",
+        "put a space between the dash and 'requirement': - requirement:",
+    ),
+    "no space after a colon": (
+        "- requirement:Names Paris\n",
+        "put a space after the colon: requirement: Names Paris",
+    ),
+    "no dash": (
+        "requirement: Names Paris\nweight: 2\n",
+        "begin it with a dash, - requirement:",
+    ),
+    "a decimal comma in braces": (
+        "- {check: {contains: Paris}, weight: 1,5}\n",
+        "a comma is inside of the value of 'weight': write weight: 1.5",
+    ),
+    "a comma in braces": (
+        "- {requirement: Names Paris, the city, weight: 2}\n",
+        'put it in quotes, requirement: "Names Paris, the city"',
+    ),
+    "a check as a call": (
+        '- check: contains("Paris")\n',
+        'write it in braces, {contains: "Paris"}',
+    ),
+    "the keys of another tool": (
+        "- {type: contains, value: Paris}\n",
+        "unknown field 'type': write check: and a built-in check such as {contains: Paris}",
+    ),
+    "a judge in the rubric": (
+        "judge: openai/gpt-5-mini\ncriteria:\n- requirement: Names Paris\n",
+        "the judge is named where the rubric is used: --judge",
+    ),
     "an empty file": ("", "No criteria found: it is empty"),
 }
 
@@ -103,7 +175,7 @@ COMMANDS = {
     "a rubric in place of data": (
         "score rubric.yaml",
         "rubric.yaml: files that end in '.yaml' are not tables: give a table "
-        "(.jsonl, .ndjson, .json, .csv, .tsv, .xlsx, .parquet); a rubric goes behind -r",
+        "(.jsonl, .ndjson, .json, .csv, .tsv, .xlsx, .parquet); name a rubric with -r",
     ),
     "a file in place of a run": (
         "agree rows.jsonl run",
@@ -140,6 +212,59 @@ COMMANDS = {
         "score rows.jsonl -r judged.yaml",
         "no judge was named: name one with --judge openai/gpt-5-mini",
     ),
+    "data without an ending that do not exist": (
+        "score rows -r rubric.yaml",
+        "File not found: rows: did you mean 'rows.jsonl'?",
+    ),
+    "rows of questions": (
+        "score questions.jsonl -r rubric.yaml",
+        "questions.jsonl has no column 'completion' (columns: question, answer), which 'contains' "
+        "needs: give --map completion=COLUMN",
+    ),
+    "messages without an answer": (
+        "score asked.jsonl -r rubric.yaml",
+        "the last of the `messages` of a row has to have the role 'assistant'",
+    ),
+    "a misspelt column": (
+        "score rows.jsonl -r rubric.yaml --map completion=promt",
+        "there is no column 'promt' (columns: prompt, completion): did you mean 'prompt'?",
+    ),
+    "a typographic dash": (
+        "score rows.jsonl -r rubric.yaml –limit 1",
+        "'–limit' begins with a typographic dash: write --limit",
+    ),
+    "an option cut short": ("score rows.jsonl --rub rubric.yaml", "Did you mean '--rubric'?"),
+    "a judge without a provider": (
+        "score rows.jsonl -r judged.yaml --judge gpt-5-mini",
+        "'gpt-5-mini' does not name a model: did you mean 'openai/gpt-5-mini'?",
+    ),
+    "a judge without http": (
+        "score rows.jsonl -r judged.yaml --judge localhost:8000/v1",
+        "give the URL of a server with http://, as in 'http://localhost:8000/v1#name'",
+    ),
+    "a file that is not a run": (
+        "score rows.jsonl -r rubric.yaml --only-failed",
+        "rows.jsonl is not a run: name its folder",
+    ),
+    "a folder to list that does not exist": ("list rum", "there is no run rum: did you mean 'run'"),
+    "a port that is not a number": (
+        "view run --port http",
+        "'http' is not a port: give a number from 0 to 65535",
+    ),
+    "help on a misspelt command": ("help scor", "did you mean 'score'?"),
+    "JSON with single quotes": (
+        "score single.jsonl -r rubric.yaml",
+        "single.jsonl:1: not valid JSON: Expecting property name enclosed in double quotes at "
+        "column 2: put names in double quotes",
+    ),
+    "a comma between lines of JSON": (
+        "score comma.jsonl -r rubric.yaml",
+        "write one object per line, without a comma after it",
+    ),
+    "a cell whose quotes are not closed": (
+        "score open.csv -r rubric.yaml",
+        'open.csv:2: a quotation mark is not closed: write a quotation mark in a cell as ""',
+    ),
     "a placeholder without a column": (
         "score rows.jsonl -r placeholder.yaml -f csv",
         "the rows have no column 'order' (columns: prompt)",
@@ -154,9 +279,14 @@ def folder(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     for name, rows in (
         ("rows.jsonl", ROWS),
         ("other.jsonl", [{"prompt": "Where?", "text": "Paris"}]),
+        ("questions.jsonl", [{"question": "Where?", "answer": "Paris"}]),
+        ("asked.jsonl", [{"messages": [{"role": "user", "content": "Where?"}]}]),
     ):
         lines = [json.dumps(row) for row in rows]
         (tmp_path / name).write_text("\n".join(lines) + "\n")
+    (tmp_path / "single.jsonl").write_text("{'completion': 'Paris'}\n")
+    (tmp_path / "comma.jsonl").write_text('{"completion": "Paris"},\n{"completion": "Rome"}\n')
+    (tmp_path / "open.csv").write_text('prompt,completion\n"Where?,Paris\n')
     (tmp_path / "rubric.yaml").write_text("- check: {contains: Paris}\n")
     (tmp_path / "judged.yaml").write_text("- requirement: Names Paris\n")
     (tmp_path / "placeholder.yaml").write_text('- check: {contains: "{order}"}\n')

@@ -35,7 +35,7 @@ def test_a_model_is_asked_at_its_providers_url_with_its_key(
     url, key_variable = ENTRIES[name]
     if key_variable is not None:
         monkeypatch.delenv(key_variable, raising=False)
-        with pytest.raises(Refused, match=f"set {key_variable}, or pass api_key="):
+        with pytest.raises(Refused, match=f"set {key_variable}, or in Python pass api_key="):
             model_of(f"{name}/some-model")
         monkeypatch.setenv(key_variable, "k")
     model: Any = model_of(f"{name}/some-model", shared=False)

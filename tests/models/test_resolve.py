@@ -63,13 +63,16 @@ async def test_no_address_gets_another_ones_key(
 
 
 WRONG = {
-    "gpt-5-mini": "does not name a model: give a name such as 'openai/gpt-5-mini'",
+    "gpt-5-mini": "does not name a model: did you mean 'openai/gpt-5-mini'",
+    "openai:gpt-5-mini": "did you mean 'openai/gpt-5-mini'",
+    "my-model": "does not name a model: give a name such as 'openai/gpt-5-mini'",
+    "localhost:8000/v1": "http://, as in 'http://localhost:8000/v1#name'",
     "openai/": "does not name a model",
     "opneai/gpt-5-mini": "did you mean 'openai'",
-    "openai/gpt-5-mini": "needs a key: set OPENAI_API_KEY, or pass api_key=",
+    "openai/gpt-5-mini": "needs a key: set OPENAI_API_KEY, or in Python pass api_key=",
     "http://127.0.0.1:8000/v1": "add #name",
     "vllm/qwen": "for a server of your own give its URL, such as http://127.0.0.1:8000/v1#name",
-    "azure/gpt-5-mini": r"for a model in a cloud a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
+    "azure/gpt-5-mini": r"for a model in a cloud, a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
     "unheard-of/x": "use gemini, openai, anthropic",
 }
 

@@ -100,7 +100,7 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
         ),
         ("a.csv", b"a,b\n1,2\n3\n", "a.csv:3: this row has 1 cell, and the header has 2 (a, b)"),
         ("a.csv", b"a,b\n1,2,3\n", "a.csv:2: this row has 3 cells"),
-        ("a.csv", b'a,b\n1,"2\n', "a.csv:2: unexpected end of data"),
+        ("a.csv", b'a,b\n1,"2\n', "a.csv:2: a quotation mark is not closed"),
         (
             "a.csv",
             b"a,b\n1,\xc3\xa4\xc3\xb6\n1,\xff\n",
@@ -271,13 +271,13 @@ def test_foreign_columns_are_renamed():
 def test_a_row_without_the_foreign_column_is_an_error(tmp_path):
     """With the line, and the columns that are there."""
     path = written(tmp_path, "rows.jsonl", b'{"output": 1}\n\n{"text": 1, "n": 2}\n')
-    with pytest.raises(TableError, match=r"rows.jsonl:3: .* field 'output' \(fields: text, n\)"):
+    with pytest.raises(TableError, match=r"rows.jsonl:3: .* column 'output' \(columns: text, n\)"):
         list(rows_of(path, mapping={"completion": "output"}))
 
 
 def test_a_row_has_the_fields_that_are_called_for():
     """Or the message names the row, by the name that the caller gave the rows."""
-    with pytest.raises(TableError, match="row 2 of train: there is no field 'answer'"):
+    with pytest.raises(TableError, match="row 2 of train: there is no column 'answer'"):
         list(rows_of([ROWS[0], {"question": "?"}], fields=["answer"], where="train"))
 
 

@@ -1,5 +1,6 @@
 """List the built-in checks by the name they have in rubric files, and make them from what a file says."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, cast
@@ -51,6 +52,10 @@ def check_of(spec: object) -> BuiltinCheck | CheckTemplate:
         raise RubricError(f"check is {format_value(cast('object', spec))}: {advice}")
     ((name, value),) = named.items()
     if name not in BUILTIN:
+        match = re.fullmatch(r"(\w+)[\s(=]+(.+?)\)?", str(name), re.DOTALL)
+        if match is not None and match[1] in BUILTIN:
+            example = f"{{{match[1]}: {match[2]:.80}}}"
+            raise RubricError(f"check is {format_value(name)}: write it in braces, {example}")
         raise RubricError(
             f"there is no built-in check {format_value(name)}: {suggest_word(name, BUILTIN)}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -68,6 +69,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             if not ctx.resilient_parsing:
+                self._reject_typographic_dashes(ctx, args)
                 self._reject_repeated_options(ctx, args)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -91,6 +93,21 @@ class Command(click.Command):
             if times > 1 and isinstance(param, click.Option) and not param.multiple:
                 name = max(param.opts, key=len)
                 raise click.UsageError(f"{name} was given {times} times: give it once", ctx)
+
+    def _reject_typographic_dashes(self, ctx: click.Context, args: Sequence[str]) -> None:
+        """Raise a usage error for an option with the dash of a word processor, as in `–limit`."""
+        options = {name for param in self.get_params(ctx) for name in param.opts}
+        for arg in args:
+            if arg == "--":
+                return
+            match = re.fullmatch(r"-?[–—−]+(?P<name>[a-z][a-z-]*)(=.*)?", arg, re.DOTALL)
+            if match is None:
+                continue
+            for option in (f"-{match['name']}", f"--{match['name']}"):
+                if option in options:
+                    raise click.UsageError(
+                        f"{arg!r} begins with a typographic dash: write {option}", ctx
+                    )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -125,20 +142,24 @@ class Command(click.Command):
 def _find_nearest_option(name: str, options: list[str]) -> str | None:
     """Return the option that is most like an unknown one; None if none is like it.
 
-    One that differs in a letter or two comes first, and then options that share a word: `--prompt`
-    is nearer to `--prompt-template` than `--temperature` is, which shares more letters.
+    One that differs in a letter or two, or begins with the letters that were given, comes first,
+    and then options that share a word: `--prompt` is nearer to `--prompt-template` than
+    `--temperature` is, which shares more letters.
     """
-    words = set(name.strip("-").split("-"))
+    name = name.lstrip("-")
+    words = set(name.split("-"))
     nearest: tuple[bool, float, float, str] | None = None
     for option in options:
         if not option.startswith("--"):
             continue
-        option_words = set(option.strip("-").split("-"))
+        option_name = option.lstrip("-")
+        option_words = set(option_name.split("-"))
         shared_words = len(words & option_words) / len(words | option_words)
-        shared_letters = SequenceMatcher(None, name, option).ratio()
-        if shared_words or shared_letters >= 0.6:
-            is_misspelled = shared_letters >= 0.9
-            likeness = (is_misspelled, shared_words, shared_letters, option)
+        shared_letters = SequenceMatcher(None, name, option_name).ratio()
+        is_beginning = option_name.startswith(name)
+        if shared_words or is_beginning or shared_letters >= 0.65:
+            is_likely = is_beginning or shared_letters >= 0.85
+            likeness = (is_likely, shared_words, shared_letters, option)
             nearest = likeness if nearest is None else max(nearest, likeness)
     return None if nearest is None else nearest[-1]
 

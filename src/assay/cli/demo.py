@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.base_command import EXIT_OK, Command
+from assay.cli.options import parse_port
 from assay.cli.scripted_judge import answer_by_script
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ JUDGE_PORT = 7599
 @click.option(
     "--port",
     metavar="PORT",
-    type=click.IntRange(0, 65535),
+    type=parse_port,
     default=JUDGE_PORT,
     show_default=True,
     help="The port of the scripted judge; 0 takes any free one.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from assay.cli.base_command import EXIT_OK, Command
+from assay.wording import suggest_word
 
 
 @click.command("help", cls=Command, example="assay help score\nassay help rubric show")
@@ -17,7 +18,13 @@ def command(ctx: click.Context, names: tuple[str, ...]) -> int:
         group = current.command
         subcommand = group.get_command(current, name) if isinstance(group, click.Group) else None
         if subcommand is None:
-            raise click.UsageError(f"there is no command {' '.join(names)!r}: see assay help")
+            known = group.list_commands(current) if isinstance(group, click.Group) else []
+            advice = (
+                suggest_word(name, known)
+                if known
+                else f"assay {' '.join(names[:-1])} has no commands"
+            )
+            raise click.UsageError(f"there is no command {' '.join(names)!r}: {advice}")
         current = click.Context(subcommand, info_name=name, parent=current)
     click.echo(current.get_help())
     return EXIT_OK

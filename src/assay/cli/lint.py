@@ -138,7 +138,9 @@ def command(
             rubric_findings = _lint_rubric(name, run=run, ignore=ignore, allow_code=allow_code)
         except FileNotFoundError as error:
             has_unreadable = True
-            print(error, file=sys.stderr if as_json else sys.stdout)
+            print(
+                f"{name}: error {UNREADABLE}: {error}", file=sys.stderr if as_json else sys.stdout
+            )
             continue
         findings += rubric_findings
         if not as_json:

@@ -6,7 +6,7 @@ import click
 
 from assay.cli.base_command import EXIT_ERROR, EXIT_OK, Command
 from assay.cli.formats import format_page
-from assay.cli.options import page_format_option
+from assay.cli.options import existing_path, page_format_option
 
 
 @click.command(
@@ -15,7 +15,7 @@ from assay.cli.options import page_format_option
     epilog="Exit codes: 0 listed, 1 a run cannot be read, 2 there is no run in the folder.",
     example="assay list runs",
 )
-@click.argument("folder", metavar="[FOLDER]", type=click.Path(), default=".")
+@click.argument("folder", metavar="[FOLDER]", type=existing_path, default=".")
 @page_format_option
 def command(folder: str, layout: str) -> int:
     """List the runs in FOLDER, the newest first: date, rubric, model, judge, score, errors and cost.

@@ -6,7 +6,7 @@ import click
 
 from assay.cli.base_command import Command
 from assay.cli.judging import allow_media_folder
-from assay.cli.options import existing_path, media_folder_option
+from assay.cli.options import existing_path, media_folder_option, parse_port
 
 
 @click.command(
@@ -20,7 +20,7 @@ from assay.cli.options import existing_path, media_folder_option
 @click.option(
     "--port",
     metavar="PORT",
-    type=click.IntRange(0, 65535),
+    type=parse_port,
     help="The port of the page; by default the first free one from 7600 on.",
 )
 @media_folder_option

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import RubricError, RubricFileError
+from assay.loading.yaml_mistakes import explain_yaml_error, quote
 from assay.wording import format_value, suggest_path, suggest_word
 
 # The keys and indices that lead to a value, such as `("criteria", 3, "weight")`.
@@ -334,27 +335,25 @@ def _scan_yaml(text: str) -> Iterator[_Token]:
                 anchor=anchor,
             )
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        message = getattr(error, "problem", None) or " ".join(str(error).split())
-        line = None if mark is None else mark.line + 1
-        raise DocumentError(_explain_yaml_error(message, text, line), line) from None
+        raise _make_yaml_error(error, text) from None
 
 
-def _explain_yaml_error(message: str, text: str, line: int | None) -> str:
-    """Return PyYAML's message, or for the usual mistakes what to do about them."""
-    if "mapping values are not allowed" in message and line is not None:
-        source = text.splitlines()[line - 1]
-        match = re.fullmatch(r"\s*(?:- +)*([\w-]+): +(.+)", source)
-        if match is None:
-            return "a colon is inside of a text: put the text in quotes"
-        key, value = match.groups()
-        if key == "check":
-            return f"there is a second colon: put the check in braces, {key}: {{{value}}}"
-        quoted = json.dumps(value, ensure_ascii=False)
-        return f"a colon is inside of a text: put the text in quotes, {key}: {quoted}"
-    if re.search(r"\btab character|'\\t'", message):
-        return "the line is indented with a tab: use spaces"
-    return message
+def _make_yaml_error(error: Any, text: str) -> DocumentError:
+    """Return an error of PyYAML with its line, in the terms of someone who writes a rubric."""
+    message = getattr(error, "problem", None) or " ".join(str(error).split())
+    mark = getattr(error, "problem_mark", None)
+    context_mark = getattr(error, "context_mark", None)
+    is_in_quotes = "quoted scalar" in (getattr(error, "context", None) or "")
+    if is_in_quotes and "end of stream" in message and context_mark is not None:
+        return DocumentError(
+            "a quotation mark begins a text that has no end: add the second one",
+            context_mark.line + 1,
+        )
+    mark = mark or context_mark
+    if mark is None:
+        return DocumentError(message)
+    line = mark.line + 1
+    return DocumentError(explain_yaml_error(message, text, line), line)
 
 
 _YAML_FLOAT = (
@@ -477,6 +476,8 @@ class _Builder:
                     key.line,
                 )
             token = next(self._tokens)
+            if mapping and _is_rest_of_value(key, token):
+                raise _make_comma_error(mapping, key)
             value_path = (*path, key.text)
             value, last_end = self._read_value(token, value_path)
             position = Position(
@@ -502,7 +503,11 @@ class _Builder:
         if alias in self._open_anchors:
             raise DocumentError(f"*{alias} is inside of the value that it repeats", token.line)
         if alias not in self._anchored:
-            raise DocumentError(f"there is no anchor &{alias} before *{alias}", token.line)
+            raise DocumentError(
+                f"*{alias} repeats what &{alias} names, and nothing above has that name: "
+                "put a text that begins with * in quotes",
+                token.line,
+            )
         value, size = self._anchored[alias]
         self._value_count += size
         self._repeated_count += size
@@ -512,6 +517,22 @@ class _Builder:
                 token.line,
             )
         return value
+
+
+def _is_rest_of_value(key: _Token, value: _Token) -> bool:
+    """Return True for what follows a comma in braces without a colon: `Rome` in {a: Paris, Rome}."""
+    if key.kind != "value" or key.style or value.kind != "value" or value.style:
+        return False
+    return value.text == "" and value.start == key.end
+
+
+def _make_comma_error(mapping: dict[Any, Any], key: _Token) -> DocumentError:
+    """Return the error for a comma inside of the last value of a mapping in braces."""
+    last_key, last_value = list(mapping.items())[-1]
+    advice = f"put it in quotes, {last_key}: {quote(f'{last_value}, {key.text}')}"
+    if isinstance(last_value, int) and key.text.isdecimal():
+        advice = f"write {last_key}: {last_value}.{key.text}"
+    return DocumentError(f"a comma is inside of the value of {last_key!r:.80}: {advice}", key.line)
 
 
 def _merge(mapping: dict[Any, Any], merged: Any, line: int) -> None:

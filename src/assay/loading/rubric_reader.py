@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
-from typing import Any, Final, TypeAlias, TypeGuard, cast
+from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
 
 from pydantic import ValidationError
 
@@ -47,6 +47,17 @@ _FIELD_HINTS: Final = {
     "text": "write requirement: and what must hold",
     "question": "write requirement: and what must hold",
     "id": "write name:",
+    "criterion": "write requirement: and what must hold",
+    "points": "write weight:",
+    "assert": "write check: and a built-in check such as {contains: Paris}, or requirement:",
+    "type": "write check: and a built-in check such as {contains: Paris}, or requirement:",
+}
+# The same for fields of a rubric.
+_RUBRIC_FIELD_HINTS: Final = {
+    "judge": "the judge is named where the rubric is used: --judge, or judge= in Python",
+    "model": "the judge is named where the rubric is used: --judge, or judge= in Python",
+    "weights": "give each criterion its weight:",
+    "prompt": "prompts are columns of the rows, or templates that `assay eval` takes by --prompt",
 }
 
 # A text that begins and ends with a typographic quotation mark.
@@ -264,6 +275,9 @@ class CriterionEntry:
         if not isinstance(data, str):
             return self.error(f"it must be a mapping, not {format_value(data)}")
         shown = format_value(data)
+        field, colon, value = data.partition(":")
+        if colon and field in _CRITERION_KEYS:
+            return self.error(f"put a space after the colon: {field}: {value.strip():.80}")
         return self.error(f"it must be a mapping, not the text {shown}: write requirement: {shown}")
 
     def _check_fields(self, fields: Mapping[Any, Any]) -> None:
@@ -434,16 +448,13 @@ def _find_criteria_key(node: Node) -> str:
     if not keys and is_group(node):
         raise node.error("this is a group of rubrics: load it as a RubricGroup", "rubrics")
     if not keys:
-        for key in node.data:
-            if get_close_matches(str(key), _CRITERIA_KEYS, n=1):
-                raise node.error(
-                    f"unknown field {format_value(key)}: {suggest_word(key, _CRITERIA_KEYS)}",
-                    str(key),
-                )
-        raise node.error("there are no criteria: list them under `criteria`")
+        _explain_missing_criteria(node)
     if len(keys) > 1:
         raise node.error(f"it has both {keys[0]!r} and {keys[1]!r}: keep one", keys[1])
-    node.refuse_unknown((*_RUBRIC_KEYS, *keys))
+    for key in node.data:
+        if key in _RUBRIC_FIELD_HINTS:
+            raise node.error(f"unknown field {key!r}: {_RUBRIC_FIELD_HINTS[key]}", key)
+    node.refuse_unknown(tuple(dict.fromkeys((*_RUBRIC_KEYS, *keys))))
     key = keys[0]
     criteria_node = node.at(key)
     if criteria_node.data is None:
@@ -452,6 +463,26 @@ def _find_criteria_key(node: Node) -> str:
     if not criteria_node.is_list and not is_inner_rubric:
         raise node.error(f"{key!r} is {format_value(criteria_node.data)}: give a list", key)
     return key
+
+
+def _explain_missing_criteria(node: Node) -> NoReturn:
+    """Raise an error about a mapping without criteria that says what was probably meant."""
+    for key in node.data:
+        if get_close_matches(str(key), _CRITERIA_KEYS, n=1):
+            raise node.error(
+                f"unknown field {format_value(key)}: {suggest_word(key, _CRITERIA_KEYS)}", str(key)
+            )
+    first_key = str(next(iter(node.data), ""))
+    if first_key.startswith("-"):
+        name = first_key.lstrip("-")
+        raise node.error(f"put a space between the dash and {name!r}: - {name}:", first_key)
+    if any(key in node.data for key in ("requirement", "check")):
+        raise node.error(
+            "this is one criterion, and a rubric is a list of them: "
+            f"begin it with a dash, - {first_key}:",
+            first_key,
+        )
+    raise node.error("there are no criteria: list them under `criteria`")
 
 
 def _list_entries(list_node: Node, location: str, level: int) -> list[CriterionEntry]:

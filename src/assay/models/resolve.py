@@ -5,6 +5,7 @@ This module also finds the default model, which is used where no model is named.
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -59,8 +60,8 @@ _logger = get_logger("assay")
 RESPONSES_SUFFIX = "?api=responses"  # after a name or a URL: call the Responses API
 CLOUD_HOSTS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # these sell models of others
 _HOW_TO_NAME_A_MODEL = (
-    "give a name such as 'openai/gpt-5-mini', a URL such as 'http://127.0.0.1:8000/v1#name', "
-    "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
+    "give a name such as 'openai/gpt-5-mini', a URL such as 'http://127.0.0.1:8000/v1#name', or "
+    "'local'; in Python also a client, or a function of (system_prompt, user_prompt)"
 )
 
 
@@ -238,7 +239,9 @@ def _connect_over_http(
         url = _configured_url(provider)
         key = api_key or _key_in_environment(provider)
         if provider.key_variable and not key:
-            raise Refused(f"{source!r} needs a key: set {provider.key_variable}, or pass api_key=")
+            raise Refused(
+                f"{source!r} needs a key: set {provider.key_variable}, or in Python pass api_key="
+            )
     format_class = OpenAIChatFormat if provider is None else provider.wire_format
     wire_format = _make_format(format_class, provider, extra)
     url_without_login, login, password = split_login(url)
@@ -271,16 +274,44 @@ def _split_url(source: str) -> tuple[str, str]:
 def _split_name(source: str) -> tuple[Provider, str]:
     """Return the provider and the model of a name such as `openai/gpt-5-mini`."""
     provider_name, _, model_name = source.partition("/")
-    if not model_name:
-        raise Refused(f"{source!r} does not name a model: {_HOW_TO_NAME_A_MODEL}")
+    if not model_name or _HOST_AND_PORT.match(source):
+        raise Refused(f"{source!r} does not name a model: {_suggest_name(source)}")
     if provider_name not in PROVIDERS:
         raise Refused(
             f"{source!r} begins with an unknown provider: "
-            f"{suggest_word(provider_name, PROVIDERS)}; "
+            f"{suggest_word(provider_name, (*PROVIDERS, 'local'))}; "
             "for a server of your own give its URL, such as http://127.0.0.1:8000/v1#name, "
-            "and for a model in a cloud a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
+            "and in Python, for a model in a cloud, a client: "
+            "model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
         )
     return PROVIDERS[provider_name], model_name
+
+
+def _suggest_name(source: str) -> str:
+    """Return how to write the name of a model that has no provider in front of a slash."""
+    provider_name, _, rest = source.partition(":")
+    if provider_name in PROVIDERS and rest:
+        return f"did you mean {f'{provider_name}/{rest}'!r}?"
+    if _HOST_AND_PORT.match(source):
+        return f"give the URL of a server with http://, as in 'http://{source}#name'"
+    for beginning, provider_name in _USUAL_NAMES.items():
+        if source.startswith(beginning):
+            return f"did you mean {f'{provider_name}/{source}'!r}?"
+    return _HOW_TO_NAME_A_MODEL
+
+
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+(/|$)")
+# The provider of a model that is named without one, by the beginning of its name.
+_USUAL_NAMES: Mapping[str, str] = {
+    "gpt-": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini": "gemini",
+    "mistral": "mistral",
+    "deepseek": "deepseek",
+    "grok": "xai",
+}
 
 
 def _key_in_environment(provider: Provider | None) -> str | None:
