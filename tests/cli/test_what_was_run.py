@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from assay import Rubric
 from assay.cli import main
 from assay.envs import SingleTurnEnv, ToolEnv
-from assay.runs import Run, RunError
+from assay.runs import Run, RunAbout, RunError, score_rows_sync
 from assay.runs.metadata import find_git_commit
 from assay.testing import ModelServer, tool_call
 
@@ -92,8 +93,80 @@ def test_the_commit_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "file").write_text("1")
     subprocess.run([*git, "add", "file"], check=True)
     find_git_commit.cache_clear()
-    assert find_git_commit(tmp_path) == f"{head.stdout.strip()}-dirty"
+    dirty = find_git_commit(tmp_path) or ""
+    assert dirty.startswith(f"{head.stdout.strip()}-dirty-")
+    (tmp_path / "file").write_text("2")
     find_git_commit.cache_clear()
+    assert find_git_commit(tmp_path) not in (dirty, None)
+    find_git_commit.cache_clear()
+
+
+def test_a_run_that_is_tracked_is_no_change_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commit_all("first")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "run.assay").write_text("1")
+    commit_all("the run")
+    head = find_git_commit(tmp_path)
+    (tmp_path / "folder" / "run.assay").write_text("2")
+    find_git_commit.cache_clear()
+    assert find_git_commit(tmp_path) == head
+    find_git_commit.cache_clear()
+
+
+def commit_all(message: str) -> None:
+    """Commit all files of the current folder, which becomes a repository if it is none."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    commit = ["commit", "-q", "--allow-empty", "-m", message]
+    for command in (["init", "-q"], ["add", "--all"], commit):
+        subprocess.run([*git, *command], check=True)
+    find_git_commit.cache_clear()
+
+
+def test_a_run_is_resumed_at_another_commit_only_if_that_is_allowed(
+    evaluate: Any, capsys: Any
+) -> None:
+    commit_all("first")
+    evaluate()
+    commit_all("second")
+    code, error = evaluate("--resume")
+    assert code == 2
+    assert "git commit was" in error
+    assert "--allow-changes" in error
+    code, _ = evaluate("--resume", "--allow-changes")
+    assert code == 0
+    about = Run.open("run").about
+    assert about.versions["git"] == find_git_commit(Path.cwd())
+    [change] = about.changes
+    assert change.endswith(f"and is {about.versions['git'][:12]}")
+    assert change in show(capsys)
+    # What is allowed once is the commit of the run from then on.
+    code, _ = evaluate("--resume")
+    assert code == 0
+    find_git_commit.cache_clear()
+
+
+def test_a_run_is_resumed_with_another_version_only_if_that_is_allowed(tmp_path: Path) -> None:
+    rubric = Rubric([{"check": {"contains": "Paris"}}])
+    rows = [{"completion": "Paris"}]
+    about = RunAbout.of("score")
+    older = replace(about, versions={**about.versions, "assay": "0.0.1"})
+    score_rows_sync(rubric, rows, folder=tmp_path, about=older)
+    with pytest.raises(RunError, match=r"assay was 0\.0\.1.*allow_changes=True"):
+        score_rows_sync(rubric, rows, folder=tmp_path, about=about, resume=True)
+    score_rows_sync(rubric, rows, folder=tmp_path, about=about, resume=True, allow_changes=True)
+    [change] = Run.open(tmp_path).about.changes
+    assert "assay was 0.0.1" in change
+
+
+def test_other_data_are_refused_even_if_changes_are_allowed(evaluate: Any, files: Any) -> None:
+    evaluate()
+    files("questions.jsonl", [*QUESTIONS, {"id": "new", "question": "?", "answer": "!"}])
+    code, error = evaluate("--resume", "--allow-changes")
+    assert code == 2
+    assert "the data is another" in error
 
 
 def add(a: int, b: int) -> int:

@@ -434,7 +434,7 @@ class TestBrokenInput:
 
         await score_rows(PARIS, rows_of(path), folder=tmp_path / "run", about=about())
         path.write_text('{"completion": "Paris"}\n{"completion": "Rome"}\n')
-        with pytest.raises(RunError, match="the data is another: its fingerprint was"):
+        with pytest.raises(RunError, match="the data is another"):
             await score_rows(
                 PARIS, rows_of(path), folder=tmp_path / "run", about=about(), resume=True
             )

@@ -89,6 +89,7 @@ def score_shards(
     mapping: Mapping[str, str] | None = None,
     about: RunAbout | None = None,
     resume: bool = False,
+    allow_changes: bool = False,
     max_concurrent: int | None = None,
     save_requests: bool = False,
     on_progress: OnProgress | None = None,
@@ -98,7 +99,7 @@ def score_shards(
 
     `make` returns the rubric and its grader, and is called in every worker. `paths` are JSON Lines
     and Parquet files, and folders of such. With `resume`, what is missing or failed in the run is
-    done. If a model is asked, `max_concurrent` rollouts are in progress over all workers; by
+    done; `allow_changes` is that of `score_rows`. If a model is asked, `max_concurrent` rollouts are in progress over all workers; by
     default 128 in each. With `save_requests`, rows keep the exact requests to judges and the replies.
 
     Once `stopping` returns True, no new shard is begun, those in progress are finished, and the
@@ -123,7 +124,13 @@ def score_shards(
     )
     about = about.completed(rubric, grader)
     shards = shards_of(paths, rows=rows, mapping=mapping)
-    with Journal.open(folder, about, resume=resume, is_begun=has_parts(folder)) as journal:
+    with Journal.open(
+        folder,
+        about,
+        resume=resume,
+        allow_changes=allow_changes,
+        is_begun=has_parts(folder),
+    ) as journal:
         run = ShardedRun(journal, shards, next(iter(traits.compares), ""))
         unfinished = run.find_unfinished()
         if unfinished:

@@ -126,6 +126,7 @@ def evaluate_matrix(
                 arguments: dict[str, Any] = {
                     "grader": grader,
                     "resume": options.resume and run.folder is not None,
+                    "allow_changes": options.allow_changes,
                     "save_requests": options.save_requests,
                     "on_progress": progress.make_listener(index),
                     "stopping": interrupt.is_requested,

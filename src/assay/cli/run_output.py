@@ -69,6 +69,7 @@ class RunOutput:
         arguments: dict[str, Any] = {
             "grader": self._grader,
             "resume": options.resume and options.folder is not None,
+            "allow_changes": options.allow_changes,
             "save_requests": options.save_requests,
             "on_progress": on_progress,
             "on_row": self._make_row_listener(interrupt),
@@ -303,6 +304,8 @@ def _list_details(about: runs.RunAbout) -> dict[str, str]:
     }
     if about.resumed:
         details["resumed"] = format_count(about.resumed, "time")
+    if about.changes:
+        details["changed"] = "; ".join(about.changes)
     return {name: text for name, text in details.items() if text}
 
 

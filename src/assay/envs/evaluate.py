@@ -90,6 +90,8 @@ class Options(TypedDict, total=False):
     resume: (
         bool  # whether to go on with the run in that folder: only what is missing or failed is done
     )
+    # Whether to go on also with another git commit or another version, which the run records.
+    allow_changes: bool
     # Called with the `Row` of each rollout as soon as it is scored, and kept if there is a folder.
     on_row: pipeline.OnRow | None
     on_progress: pipeline.OnProgress | None  # called with a `Progress` now and then
@@ -501,7 +503,13 @@ async def carry_out(
         asked = {job.key[0] for job in jobs}
         alone = len(asked) == len(jobs)
         with pipeline.open_sink(
-            folder, about, resume=resume, on_row=on_row, watch=watch, alone=alone
+            folder,
+            about,
+            resume=resume,
+            allow_changes=options.get("allow_changes", False),
+            on_row=on_row,
+            watch=watch,
+            alone=alone,
         ) as sink:
             if folder is not None and not sink.is_fresh:
                 _restore(jobs, folder, sink)

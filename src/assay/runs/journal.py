@@ -47,23 +47,31 @@ class Journal(AbstractContextManager["Journal"]):
         about: RunAbout,
         *,
         resume: bool = False,
+        allow_changes: bool = False,
         is_begun: bool = False,
     ) -> "Journal":
         """Start a run in a folder or file; with `resume`, continue the one that is there, if any.
 
+        It is continued with another git commit or another version only with `allow_changes`.
         `is_begun` says that there is one even if it has no row yet, because parts of it have some.
         Raise `RunError` if there is a run but no `resume`, if it is another run than `about` says,
         or if another process is writing it.
         """
         writer = RunWriter(path)
         try:
-            return cls(writer, about, resume=resume, is_begun=is_begun)
+            return cls(writer, about, resume=resume, allow_changes=allow_changes, is_begun=is_begun)
         except BaseException:
             writer.close()
             raise
 
     def __init__(
-        self, writer: RunWriter, about: RunAbout, *, resume: bool, is_begun: bool = False
+        self,
+        writer: RunWriter,
+        about: RunAbout,
+        *,
+        resume: bool,
+        allow_changes: bool,
+        is_begun: bool = False,
     ) -> None:
         """Use `Journal.open`."""
         self.path = path_of_run(writer.path)
@@ -76,13 +84,13 @@ class Journal(AbstractContextManager["Journal"]):
                 writer.delete_spending()
             self._tally = Tally(pass_rule=about.pass_rule, alone=True)
         else:
-            about = self._resume(about, resume=resume)
+            about = self._resume(about, resume=resume, allow_changes=allow_changes)
         self.about = about
         self._form = RowForm(about.criteria, about.version, about.judge)
         writer.save_about(about.to_dict())
         self._spending: SpendingLog | None = None
 
-    def _resume(self, about: RunAbout, *, resume: bool) -> RunAbout:
+    def _resume(self, about: RunAbout, *, resume: bool, allow_changes: bool) -> RunAbout:
         """Return the metadata of the run that is continued. Raise `RunRefused` if it is another."""
         if not resume:
             raise RunRefused(
@@ -95,7 +103,14 @@ class Journal(AbstractContextManager["Journal"]):
                 f"{self.path} holds another run, which cannot be continued: "
                 f"{'; '.join(differences)}. Give what it was started with, or name another folder"
             )
-        return replace(saved, resumed=saved.resumed + 1, options=about.options)
+        changes = saved.changed_versions(about)
+        if changes and not allow_changes:
+            raise RunRefused(
+                f"{self.path} was started with another version: {'; '.join(changes)}. Go back to "
+                "it, or give --allow-changes (allow_changes=True in Python) to continue with this "
+                "one, which the run records"
+            )
+        return saved.resumed_as(about)
 
     def is_finished(self, key: Key) -> bool:
         """Return whether a rollout is saved without an error, so that it is not done again."""

@@ -205,6 +205,8 @@ class RunAbout:
     # Where the rows came from, with their number or a hash.
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
     resumed: int = 0  # how often the run was resumed
+    # The changes of versions and of the git commit with which it was resumed, each with its time.
+    changes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -299,17 +301,52 @@ class RunAbout:
         elif other.rubric is not None:
             differences.append("the run had no rubric of its own")
         differences += _describe_changes(self.config, other.config)
-        before, after = self.versions.get("assay"), other.versions.get("assay")
-        if before != after:
-            differences.append(f"it was begun with assay {before}, and this is assay {after}")
-        data, other_data = self.data, other.data
-        if "fingerprint" in data and "fingerprint" in other_data:
-            # The content is the same if the hash is, even if the file has another name.
-            data = {"fingerprint": data["fingerprint"]}
-            other_data = {"fingerprint": other_data["fingerprint"]}
-        for change in _describe_changes(data, other_data):
-            differences.append(f"the data is another: its {change}")
+        differences += self._describe_changed_data(other, is_explained=bool(differences))
         return differences
+
+    def _describe_changed_data(self, other: "RunAbout", *, is_explained: bool) -> list[str]:
+        """Describe how the data of another run differ from these.
+
+        `is_explained` says that something else differs. The prompt, for example, is part of the
+        rows of an environment, whose hash therefore differs although the file is the same.
+        """
+        before, after = self.data.get("fingerprint"), other.data.get("fingerprint")
+        if before is None or after is None:
+            changes = _describe_changes(self.data, other.data)
+            return [f"the data is another: its {change}" for change in changes]
+        # The content is the same if the hash is, even if the file has another name.
+        if before == after:
+            return []
+        files = [about.data.get("sha256") for about in (self, other)]
+        if is_explained and files[0] is not None and files[0] == files[1]:
+            return []
+        return [f"the data is another (its hash was {before[:12]}, and is {after[:12]})"]
+
+    def changed_versions(self, other: "RunAbout") -> list[str]:
+        """Describe which versions, and whether the git commit, are others in the other run."""
+        changes: list[str] = []
+        for name in sorted({*self.versions, *other.versions}):
+            before = self.versions.get(name, "none")
+            after = other.versions.get(name, "none")
+            if before == after:
+                continue
+            if name == "git":
+                before, after = map(_shorten_commit, (before, after))
+                changes.append(f"the git commit was {before}, and is {after}")
+            else:
+                changes.append(f"{name} was {before}, and is {after}")
+        return changes
+
+    def resumed_as(self, other: "RunAbout") -> "RunAbout":
+        """Return the metadata of this run as the other one, which describes today, continues it."""
+        changes = [f"{other.created}: {change}" for change in self.changed_versions(other)]
+        return replace(
+            self,
+            resumed=self.resumed + 1,
+            options=other.options,
+            versions=other.versions,
+            changes=(*self.changes, *changes),
+        )
 
 
 def _describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -433,18 +470,39 @@ def _describe_options(options: JudgeOptions) -> Iterator[str]:
 
 @cache
 def find_git_commit(folder: Path) -> str | None:
-    """Return the commit of a folder, with `-dirty` if files were changed since.
+    """Return the commit of a folder, with `-dirty-` and a hash if tracked files were changed since.
 
-    None if the folder is not in a git repository, or git is not installed.
+    None if the folder is not in a git repository, or git is not installed. Saved runs may be
+    tracked too, but a run that is written is no change of the code.
     """
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    head = _run_git(folder, "rev-parse", "HEAD")
+    if head is None:
+        return None
+    commit = head.decode().strip()
+    changed_files = ("HEAD", "--", ":(top)", ":(top,exclude)*.assay")
+    changes = _run_git(folder, "diff", "--binary", "--no-ext-diff", "--no-textconv", *changed_files)
+    if changes is None:
+        return f"{commit}-unknown"
+    if changes:
+        commit += f"-dirty-{hashlib.sha256(changes).hexdigest()[:12]}"
+    return commit
+
+
+def _shorten_commit(commit: str) -> str:
+    """Return what `find_git_commit` returned with 12 characters of the commit's hash."""
+    digest, *suffix = commit.split("-", 1)
+    return "-".join([digest[:12], *suffix])
+
+
+def _run_git(folder: Path, *arguments: str) -> bytes | None:
+    """Return what a git command prints about a folder; None if it fails."""
     try:
         process = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=GIT_SECONDS, check=True
+            ["git", *arguments], cwd=folder, capture_output=True, timeout=GIT_SECONDS, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return process.stdout.strip() or None
+    return process.stdout
 
 
 def describe_file(path: str | PathLike[str] | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from os import PathLike
@@ -405,6 +405,7 @@ def open_sink(
     about: RunAbout,
     *,
     resume: bool,
+    allow_changes: bool,
     on_row: OnRow | None,
     watch: Watch,
     alone: bool = False,
@@ -413,7 +414,12 @@ def open_sink(
 
     `alone` says that each example comes only once.
     """
-    with nullcontext() if folder is None else Journal.open(folder, about, resume=resume) as journal:
+    with ExitStack() as stack:
+        journal: Journal | None = None
+        if folder is not None:
+            journal = stack.enter_context(
+                Journal.open(folder, about, resume=resume, allow_changes=allow_changes)
+            )
         if journal is not None:
             journal.count_spending(watch.ledger)
         with watch.ticking():
@@ -526,6 +532,7 @@ class ScoreOptions(TypedDict, total=False):
     grader: Grader | None
     about: RunAbout | None
     resume: bool
+    allow_changes: bool
     on_row: OnRow | None
     on_progress: OnProgress | None
     stopping: Stopping | None
@@ -553,6 +560,7 @@ async def score_rows(
     grader: Grader | None = None,
     about: RunAbout | None = None,
     resume: bool = False,
+    allow_changes: bool = False,
     on_row: OnRow | None = None,
     on_progress: OnProgress | None = None,
     stopping: Stopping | None = None,
@@ -565,7 +573,8 @@ async def score_rows(
     `rubric` is a rubric, any other object with a method `score`, or None if every row has its own
     in the column `rubric`. `rows` may also be the path of a table, or a data frame. They are read
     one by one and not kept. With `resume`, rows that are saved without an error are not scored
-    again.
+    again. A run that another git commit or another version has started is resumed only with
+    `allow_changes`, and records the change.
 
     If a model is asked, up to `max_concurrent` rows are scored concurrently, and each is saved as
     soon as it has its report. Otherwise rows are scored in chunks of a fifth of a second.
@@ -590,7 +599,14 @@ async def score_rows(
         row_stream = rows_of(cast("object", rows))
     with budget() as ledger, logging_once():
         watch = Watch(on_progress, total, ledger)
-        with open_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
+        with open_sink(
+            folder,
+            about,
+            resume=resume,
+            allow_changes=allow_changes,
+            on_row=on_row,
+            watch=watch,
+        ) as sink:
             feed = Feed(row_stream, rubrics, sink.has_row)
             pipeline = Pipeline(
                 sink, grader or rubrics.autograder, max_concurrent, save_requests=save_requests

@@ -37,6 +37,7 @@ async def rescore(
     *,
     grader: Grader | None = None,
     resume: bool = False,
+    allow_changes: bool = False,
     on_row: pipeline.OnRow | None = None,
     on_progress: pipeline.OnProgress | None = None,
     stopping: pipeline.Stopping | None = None,
@@ -74,7 +75,14 @@ async def rescore(
         grader = _reusing(grader or getattr(rubrics.rubric, "autograder", None))
     with budget() as ledger, logging_once():
         watch = pipeline.Watch(on_progress, len(run), ledger)
-        with pipeline.open_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
+        with pipeline.open_sink(
+            folder,
+            about,
+            resume=resume,
+            allow_changes=allow_changes,
+            on_row=on_row,
+            watch=watch,
+        ) as sink:
             rows = _RowsToScore(
                 run=run,
                 feed=pipeline.Feed((), rubrics, sink.has_row),

@@ -355,7 +355,9 @@ def list_changes(
     for name in sorted({*first_settings, *second_settings}):
         add_if_different(name, first_settings.get(name), second_settings.get(name))
     add_if_different("data", first.data.get("source"), second.data.get("source"))
-    add_if_different("assay", first.versions.get("assay"), second.versions.get("assay"))
+    for name in ("assay", "python", "git"):
+        title = "git commit" if name == "git" else name
+        add_if_different(title, first.versions.get(name), second.versions.get(name))
     return tuple(changes)
 
 
