@@ -122,7 +122,7 @@ async def judge(pairs: Sequence[Pair], name: str, commit: str | None) -> JudgeRe
     ]
     with prompts_of(commit):
         grader = PerCriterionGrader(model=counter)
-        rubric = Rubric([{"requirement": CRITERION, "name": "right"}], autograder=grader)
+        rubric = Rubric([{"requirement": CRITERION, "name": "right"}], judge=grader)
         reports = await rubric.score(rows)
     verdicts = [report.lines[0].verdict or "none" for report in reports]
     return JudgeResult(

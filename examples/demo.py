@@ -124,7 +124,7 @@ def show(console: Console, folder: Path, model: str | None = None) -> None:
         for line in (HERE / "rollouts.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     judge = PerCriterionGrader(model=model) if model else RecordedJudge(rows)
-    rubric = Rubric.from_file(HERE / "rubric.yaml", parser=Parser(first_command), autograder=judge)
+    rubric = Rubric.from_file(HERE / "rubric.yaml", parser=Parser(first_command), judge=judge)
     if folder == LAST and (folder / "run.assay").exists():
         shutil.rmtree(
             folder

@@ -38,7 +38,7 @@ def by_length(criterion, text):
 async def main() -> None:
     rubric = Rubric.from_dict(
         [{"requirement": "Paris", "weight": 2}, {"requirement": "Lyon", "weight": 1}],
-        autograder=Majority(strict, lenient, by_length),
+        judge=Majority(strict, lenient, by_length),
     )
     report = await rubric.grade("Paris.")
     for line in report.report:

@@ -71,7 +71,7 @@ def _report(rubric, answers):
         c if c.judged else c.with_fields(check=check_that_gives(answers[c.name]))
         for c in rubric.criteria
     ]
-    known = Rubric(criteria, aggregation=rubric.aggregation, autograder=KnownAnswers())
+    known = Rubric(criteria, aggregation=rubric.aggregation, judge=KnownAnswers())
     try:
         return known.grade_sync("text")
     except GradingError as error:  # some answers are errors

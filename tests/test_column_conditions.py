@@ -22,7 +22,7 @@ CRITERIA = """
 def score(when: str, *rows: dict[str, Any]) -> list[Any]:
     rubric = Rubric.from_yaml(CRITERIA.replace("WHEN", when))
     judge = PerCriterionGrader(FakeModel("MET"))
-    return asyncio.run(rubric.score([{"completion": "x", **row} for row in rows], autograder=judge))
+    return asyncio.run(rubric.score([{"completion": "x", **row} for row in rows], judge=judge))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def score(rubric: Rubric, *rows: dict[str, Any]) -> list[Any]:
 
 
 def judged_by(model: FakeModel, *criteria: dict[str, Any]) -> Rubric:
-    return Rubric(list(criteria), autograder=PerCriterionGrader(model))
+    return Rubric(list(criteria), judge=PerCriterionGrader(model))
 
 
 # Requirements
@@ -61,7 +61,7 @@ def test_a_requirement_is_filled_with_the_row_and_reported_as_it_was_written():
 )
 def test_every_grader_asks_the_filled_requirement(make_grader: Any, answer: Any):
     model = FakeModel(answer)
-    rubric = Rubric([{"requirement": REFUND}], autograder=make_grader(model))
+    rubric = Rubric([{"requirement": REFUND}], judge=make_grader(model))
     [report] = score(rubric, {"refund_days": 30})
     assert "the refund period is 30 days" in model.calls[0][1]
     assert report.scored
@@ -226,7 +226,7 @@ def test_rubrics_of_rows_are_filled_with_their_row(tmp_path: Path):
     row = {"completion": "A-17", "order": "A-17", "refund_days": 30, "rubric": criteria}
     model = FakeModel("MET")
     seen: list[Any] = []
-    asyncio.run(score_rows(None, [row], grader=PerCriterionGrader(model), on_row=seen.append))
+    asyncio.run(score_rows(None, [row], judge=PerCriterionGrader(model), on_row=seen.append))
     assert seen[0].reward == 3.0
     assert "30 days" in model.calls[0][1]
 
@@ -265,17 +265,17 @@ async def test_answers_to_filled_requirements_are_used_again(tmp_path: Path):
     rows = [{"id": "a", "completion": "30 days", "refund_days": 30}]
     grader = PerCriterionGrader(FakeModel("MET", judge_id="judge"))
     criterion = {"requirement": REFUND}
-    await score_rows(Rubric([criterion]), rows, folder=tmp_path / "one", grader=grader)
+    await score_rows(Rubric([criterion]), rows, folder=tmp_path / "one", judge=grader)
     model = FakeModel("UNMET", judge_id="judge")
     run = Run.open(tmp_path / "one")
     other = Rubric([{**criterion, "weight": 2, "name": "refund"}])
-    summary = await rescore(run, other, tmp_path / "two", grader=PerCriterionGrader(model))
+    summary = await rescore(run, other, tmp_path / "two", judge=PerCriterionGrader(model))
     assert (summary.reward.mean, model.calls) == (2.0, [])
 
 
 def test_the_cache_tells_rows_with_other_values_apart(tmp_path: Path):
     model = FakeModel(lambda system, user: "MET" if "30 days" in user else "UNMET")
-    criterion = Rubric([{"requirement": REFUND}], autograder=PerCriterionGrader(model))
+    criterion = Rubric([{"requirement": REFUND}], judge=PerCriterionGrader(model))
     values = [report.score for report in score(criterion, {"refund_days": 30}, {"refund_days": 14})]
     assert values == [1.0, 0.0]
     assert json.dumps(criterion.to_dict()).count("{refund_days}") == 1

@@ -32,7 +32,7 @@ async def score(rubric, *texts, answer="UNMET"):
     """Return the scores of texts, and how often the judge was asked."""
     model = FakeModel(answer)
     rollouts = [{"completion": text} for text in texts]
-    reports = await rubric.score(rollouts, autograder=PerCriterionGrader(model))
+    reports = await rubric.score(rollouts, judge=PerCriterionGrader(model))
     return [report.score for report in reports], len(model.calls)
 
 
@@ -53,7 +53,7 @@ class TestWhenFalse:
     async def test_the_line_says_why_it_was_not_asked(self):
         rubric = Rubric([*CONSTRAINTS, {**HELPFUL, "when_false": "unmet"}])
         [report] = await rubric.score(
-            [{"completion": "a b"}], autograder=PerCriterionGrader(FakeModel("MET"))
+            [{"completion": "a b"}], judge=PerCriterionGrader(FakeModel("MET"))
         )
         line = report.lines[-1]
         assert (line.verdict, line.value, line.asked, line.answered) == ("UNMET", 0.0, False, True)
@@ -74,7 +74,7 @@ class TestWhenFalse:
             ]
         )
         [report] = await rubric.score(
-            [{"completion": "x"}], autograder=PerCriterionGrader(FakeModel("deep"))
+            [{"completion": "x"}], judge=PerCriterionGrader(FakeModel("deep"))
         )
         assert (report.lines[1].verdict, report.score) == ("shallow", 0.0)
 
@@ -105,14 +105,14 @@ class TestWhenFalse:
         rubric = Rubric([*CONSTRAINTS, {**HELPFUL, "when_false": "unmet"}])
         rows = [{"completion": "a b"}]
         grader = PerCriterionGrader(FakeModel("MET"))
-        await score_rows(rubric, rows, folder=tmp_path / "a", grader=grader)
+        await score_rows(rubric, rows, folder=tmp_path / "a", judge=grader)
         run = Run.open(tmp_path / "a")
         [row] = run.rows()
         assert (row.score, row.report.lines[-1].asked) == (2 / 12, False)
         assert questions_of(run)["helpful"].read_answer(row.report.lines[-1]) is None
         model = FakeModel("MET")
         always = Rubric([*CONSTRAINTS, {**HELPFUL, "when": "a"}])
-        summary = await rescore(run, always, tmp_path / "b", grader=PerCriterionGrader(model))
+        summary = await rescore(run, always, tmp_path / "b", judge=PerCriterionGrader(model))
         assert (len(model.calls), summary.score.mean) == (1, 8 / 12)
 
 
@@ -169,7 +169,7 @@ class TestAskJudge:
 
         model = FakeModel("MET")
         rubric = Rubric([fail, *JUDGED], ask_judge="if_checks_pass")
-        [report] = await rubric.score([{"completion": "x"}], autograder=PerCriterionGrader(model))
+        [report] = await rubric.score([{"completion": "x"}], judge=PerCriterionGrader(model))
         assert (report.score, len(model.calls)) == (None, 0)
         assert "depends on 'fail', which has no answer" in report.errors["is_helpful"]
 
@@ -226,9 +226,9 @@ class TestEstimatesAndCaps:
         with ModelServer("MET") as server:
             grader = PerCriterionGrader(model=server.model)
             with dry_run() as plan:
-                await rubric.score(rollouts, autograder=grader)
+                await rubric.score(rollouts, judge=grader)
             assert (plan.calls, server.calls) == (4, 0)
-            await rubric.score(rollouts, autograder=grader)
+            await rubric.score(rollouts, judge=grader)
             assert server.calls == 4
 
     async def test_a_dry_run_of_an_environment_counts_each_sample_and_every_question(self):
@@ -236,7 +236,7 @@ class TestEstimatesAndCaps:
         rows = [{"prompt": f"{number}?"} for number in range(8)]
         with ModelServer("MET") as server:
             grader = PerCriterionGrader(model=server.model)
-            env = SingleTurnEnv(rows, rubric=Rubric([*CONSTRAINTS, HELPFUL], autograder=grader))
+            env = SingleTurnEnv(rows, rubric=Rubric([*CONSTRAINTS, HELPFUL], judge=grader))
             with dry_run() as plan:
                 await env.evaluate(model=f"{server.url}#other", rollouts_per_example=4)
         assert (plan.calls, server.calls) == (64, 0)
@@ -246,7 +246,7 @@ class TestEstimatesAndCaps:
         rollouts = [{"completion": f"text {number}"} for number in range(5)]
         with ModelServer("MET") as server, budget(calls=3) as spent:
             grader = PerCriterionGrader(model=server.model)
-            reports = await rubric.score(rollouts, autograder=grader)
+            reports = await rubric.score(rollouts, judge=grader)
         assert (spent.calls, spent.requests, server.calls) == (3, 3, 3)
         errors = [report.lines[0].error for report in reports if report.lines[0].error]
         assert len(errors) == 2
@@ -256,5 +256,5 @@ class TestEstimatesAndCaps:
         rubric = Rubric([{"requirement": "Is right"}])
         with ModelServer("MET", faults=[Fault.rate_limited(0)]) as server, budget() as spent:
             grader = PerCriterionGrader(model=server.model)
-            await rubric.score([{"completion": "text"}], autograder=grader)
+            await rubric.score([{"completion": "text"}], judge=grader)
         assert (spent.requests, spent.calls) == (2, 1)

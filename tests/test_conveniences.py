@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 from assay import PerCriterionGrader, PerCriterionOneShotGrader, Refused, Rubric
-from assay.errors import GradingError, RubricError
+from assay.errors import RubricError
 from assay.integrations.grading import assert_grades
 from assay.runs import score_rows_sync
 from assay.tables import rows_of
@@ -90,5 +90,5 @@ async def test_judge_is_a_grader_or_the_name_of_a_model():
     with ModelServer("UNMET") as server:
         assert rubric.grade_sync("Hello.", judge=server.model).score == 0.0
         assert (await rubric.grade("Hello.", judge=server.model)).score == 0.0
-    with pytest.raises(GradingError, match="both judge= and autograder="):
+    with pytest.raises(TypeError, match="both judge= and autograder="):
         rubric.grade_sync("Hello.", judge=judge, autograder=judge)

@@ -344,7 +344,7 @@ class TestNoText:
         rubric = Rubric([{"requirement": "Is rude", "weight": -1.0}])
         grader = PerCriterionGrader(generate_fn=model)
         rows = [{"completion": True}, {"completion": "Go away."}]
-        reports = await rubric.score(rows, autograder=grader)
+        reports = await rubric.score(rows, judge=grader)
         assert [report.raw_score for report in reports] == [None, 0.0]
         assert len(model.calls) == 1
 
@@ -393,8 +393,8 @@ class GenerousReport(Rubric):
 
 
 class GenerousScore(Rubric):
-    async def score(self, rollouts, *, autograder=None):
-        reports = await super().score(rollouts, autograder=autograder)
+    async def score(self, rollouts, *, judge=None):
+        reports = await super().score(rollouts, judge=judge)
         return [
             report.model_copy(update={"raw_score": report.raw_score + 10}) for report in reports
         ]

@@ -140,9 +140,7 @@ async def test_the_nearest_grader_judges():
         return PerCriterionGrader(generate_fn=FakeModel(verdict))
 
     asked = [{"requirement": "Is kind"}]
-    group = RubricGroup(
-        [Rubric(asked), Rubric(asked, autograder=judge("MET"))], autograder=judge("UNMET")
-    )
+    group = RubricGroup([Rubric(asked), Rubric(asked, judge=judge("MET"))], judge=judge("UNMET"))
     assert [line.verdict for line in (await group.grade("x")).report] == ["UNMET", "MET"]
     assert [line.verdict for line in (await group.grade("x", judge("MET"))).report] == [
         "MET",

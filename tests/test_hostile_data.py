@@ -77,7 +77,7 @@ async def test_a_deep_rollout_is_an_error_of_its_own_if_turns_get_credit():
     criterion = Criterion(requirement="It names a city.", name="city", credit="cited")
     judge = PerCriterionGrader(model=FakeModel("MET", judge_id="always met"))
     rows = [{"prompt": "q", "completion": [DEEP_MESSAGE]}, {"prompt": "q", "completion": "Paris"}]
-    reports = await Rubric([criterion]).score(rows, autograder=judge)
+    reports = await Rubric([criterion]).score(rows, judge=judge)
     assert [report.score for report in reports] == [None, 1.0]
     assert "nested too deep" in reports[0].errors["city"]
 

@@ -200,7 +200,7 @@ class TestDoors:
     async def test_what_holds_no_reply_is_not_judged(self, to_grade):
         """An empty response would pass for what the model said."""
         model = FakeModel("MET")
-        rubric = Rubric([{"requirement": "Is kind"}], autograder=PerCriterionGrader(model))
+        rubric = Rubric([{"requirement": "Is kind"}], judge=PerCriterionGrader(model))
         with pytest.raises(TypeError, match="cannot grade"):
             await rubric.grade(to_grade)
         assert model.calls == []
@@ -208,7 +208,7 @@ class TestDoors:
     async def test_a_state_without_a_reply_is_an_error_line(self):
         """A single message is a chat of one."""
         model = FakeModel("MET")
-        rubric = Rubric([{"requirement": "Is kind"}], autograder=PerCriterionGrader(model))
+        rubric = Rubric([{"requirement": "Is kind"}], judge=PerCriterionGrader(model))
         states = [{"completion": []}, {"completion": {"role": "assistant", "content": "hi"}}]
         await rubric.score_group(states)
         assert "completion is []" in states[0]["errors"]["is_kind"]
@@ -268,7 +268,7 @@ async def test_a_judge_that_is_cancelled_inside_is_an_error_line():
     rubric = Rubric([{"requirement": "Is kind"}, {"requirement": "Is short"}])
     grader = PerCriterionGrader(FakeModel([asyncio.CancelledError(), "MET"]))
     with pytest.raises(GradingError, match="CancelledError"):
-        await rubric.grade("x", autograder=grader)
+        await rubric.grade("x", judge=grader)
 
 
 @pytest.mark.parametrize("value", [1e308, 10**400, float("nan")])
@@ -283,4 +283,4 @@ async def test_a_judges_number_is_held_to_the_same_bound(value):
     report = await Loud().grade("x", criteria)
     assert (report.answered, report.raw_score, report.score) == (0, None, None)
     with pytest.raises(GradingError, match="finite"):
-        await Rubric(criteria, autograder=Loud()).grade("x")
+        await Rubric(criteria, judge=Loud()).grade("x")

@@ -99,7 +99,7 @@ async def test_one_wrong_answer_leaves_the_run_readable(tmp_path, change):
     rows = [{"completion": "Paris"}, {"completion": "BAD"}, {"completion": "Rome"}]
     with endpoint({"BAD": change}) as url:
         grader = PerCriterionGrader(model=judge_at(url))
-        summary = await score_rows(rubric, rows, folder=tmp_path / "run", grader=grader)
+        summary = await score_rows(rubric, rows, folder=tmp_path / "run", judge=grader)
     assert (summary.scored, summary.unscored) == (2, 1)
     assert summary.errors == {"NoReply": 1}
     run = Run.open(tmp_path / "run")
@@ -143,7 +143,7 @@ class OddModel:
 async def test_a_wrongly_typed_reply_of_a_users_model_is_an_error():
     rubric = Rubric([Criterion(requirement="It names a city.", name="city")])
     grader = PerCriterionGrader(model=OddModel())
-    [report] = await rubric.score([{"completion": "Paris"}], autograder=grader)
+    [report] = await rubric.score([{"completion": "Paris"}], judge=grader)
     assert report.score is None
     assert "its model is 7" in report.errors["city"]
 

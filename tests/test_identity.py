@@ -550,24 +550,24 @@ class TestFunctionsAsJudges:
             self.RUBRIC,
             [{"completion": "x"}],
             folder=tmp_path / "a",
-            grader=PerCriterionGrader(model=first),
+            judge=PerCriterionGrader(model=first),
         )
         summary = await rescore(
             Run.open(tmp_path / "a"),
             self.RUBRIC,
             tmp_path / "b",
-            grader=PerCriterionGrader(model=second),
+            judge=PerCriterionGrader(model=second),
         )
         assert summary.score.mean == 0.0
 
     async def test_a_run_is_not_resumed_with_the_other_one(self, kind, tmp_path):
         first, second = map(PerCriterionGrader, judge_pairs()[kind])
         rows = [{"completion": "x"}]
-        await score_rows(self.RUBRIC, rows, folder=tmp_path, grader=first)
+        await score_rows(self.RUBRIC, rows, folder=tmp_path, judge=first)
         with pytest.raises(RunRefused, match="judge was"):
-            await score_rows(self.RUBRIC, rows, folder=tmp_path, grader=second, resume=True)
+            await score_rows(self.RUBRIC, rows, folder=tmp_path, judge=second, resume=True)
         # The same object is the same judge.
-        await score_rows(self.RUBRIC, rows, folder=tmp_path, grader=first, resume=True)
+        await score_rows(self.RUBRIC, rows, folder=tmp_path, judge=first, resume=True)
 
 
 def test_a_function_without_a_name_is_cached_if_it_is_given_an_id(tmp_path):

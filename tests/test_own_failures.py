@@ -185,7 +185,7 @@ class TestLeaving:
             Rubric([Criterion(check=runs, isolate=True)]),
             Rubric([Rubric([runs]).as_criterion()]),
             Rubric([lambda completion: len(completion)], aggregation=formula),
-            Rubric([Criterion(requirement="It runs")], autograder=PerCriterionGrader(judge)),
+            Rubric([Criterion(requirement="It runs")], judge=PerCriterionGrader(judge)),
             Running([lambda: 1.0]),
         ],
         ids=["check", "async", "many", "isolated", "nested", "formula", "judge", "own method"],

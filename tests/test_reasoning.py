@@ -152,7 +152,7 @@ CUT_OFF = {
 def test_reasoning_that_was_cut_off_is_an_empty_answer_in_every_form(completion: Any) -> None:
     """An endpoint sends null as the content. It is no failure of scoring, which would save a reward."""
     judge = PerCriterionGrader(FakeModel("MET"))
-    rubric = Rubric([{"check": {"contains": "43"}}, JUDGED], autograder=judge)
+    rubric = Rubric([{"check": {"contains": "43"}}, JUDGED], judge=judge)
     [report] = run(rubric.score([{"completion": completion}]))
     assert (report.score, report.errors) == (0.0, {})
     assert rubric.grade_sync(completion).score == 0.0
@@ -204,7 +204,7 @@ def test_text_checks_read_the_answer_unless_the_rubric_shows_reasoning(
 def test_a_judge_is_shown_the_same_answer_in_every_form(completion: Any) -> None:
     """So that a policy cannot address the judge in its reasoning, and the report says what was left out."""
     model = FakeModel("MET")
-    rubric = Rubric([JUDGED], autograder=PerCriterionGrader(model))
+    rubric = Rubric([JUDGED], judge=PerCriterionGrader(model))
     report = rubric.grade_sync(completion, query="17 + 26?")
     rubric.grade_sync(ANSWER, query="17 + 26?")
     [(_, prompt), (_, prompt_for_the_answer_alone)] = model.calls
@@ -216,7 +216,7 @@ def test_a_judge_is_shown_the_same_answer_in_every_form(completion: Any) -> None
 @every_form
 def test_a_judge_that_is_shown_reasoning_reads_the_same_in_every_form(completion: Any) -> None:
     model = FakeModel("MET")
-    rubric = Rubric([JUDGED], autograder=PerCriterionGrader(model), thinking="shown")
+    rubric = Rubric([JUDGED], judge=PerCriterionGrader(model), thinking="shown")
     report = rubric.grade_sync(completion)
     [(_, prompt)] = model.calls
     sections = (
@@ -239,7 +239,7 @@ def test_a_judge_reads_no_reasoning_of_any_turn() -> None:
         {"role": "assistant", "content": "third thought</think>Nothing else."},
     ]
     model = FakeModel("MET")
-    rubric = Rubric([JUDGED], autograder=PerCriterionGrader(model))
+    rubric = Rubric([JUDGED], judge=PerCriterionGrader(model))
     [report] = run(rubric.score([Rollout(prompt=prompt, completion=completion)]))
     [(_, shown)] = model.calls
     assert "What does <think> mean?" in shown
@@ -263,7 +263,7 @@ def test_a_criterion_overrides_what_its_rubric_says() -> None:
           rubric: [{check: {contains: "43"}}]
         """
     )
-    rubric.autograder = PerCriterionGrader(model)
+    rubric.grader = PerCriterionGrader(model)
     report = rubric.grade_sync(TEXTS["think"])
     values = [line.value for line in report.lines]
     assert values == [1.0, 1.0, 0.0, 1.0, 1.0]
@@ -310,7 +310,7 @@ def test_a_length_penalty_counts_reasoning_that_the_judge_does_not_see(completio
     for kind, penalty in (("ALL", 0.5), ("THINKING_ONLY", 0.5), ("OUTPUT_ONLY", 0.0)):
         rule = LengthPenalty(free_budget=4, max_cap=11, penalty_type=kind)
         grader = PerCriterionGrader(FakeModel("MET"), length_penalty=rule)
-        assert Rubric([JUDGED], autograder=grader).grade_sync(completion).score == 1.0 - penalty
+        assert Rubric([JUDGED], judge=grader).grade_sync(completion).score == 1.0 - penalty
 
 
 @every_form

@@ -237,7 +237,7 @@ def test_nor_do_the_replies_of_a_reward_server(endpoint):
     """With the report, and in the form of each trainer."""
     model = model_of(endpoint.model, api_key=SENT, limits=LIMITS)
     rubric = Rubric.from_dict([{"requirement": "Names the capital"}])
-    rubric.autograder = PerCriterionGrader(model=model)
+    rubric.grader = PerCriterionGrader(model=model)
     bodies = {
         "/v1/score": {"rollouts": [{"completion": "Paris"}], "report": True},
         "/openrlhf": {"query": ["Capital?Paris"], "prompts": ["Capital?"], "labels": [""]},

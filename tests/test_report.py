@@ -152,7 +152,7 @@ def test_only_a_judged_rubric_has_the_number_of_a_judge():
     assert report_of(criterion("a", 1.0)).llm_raw_score is None
     assert report_of(criterion("a", 1.0, required=True)).llm_raw_score is None
     judged = Rubric([criterion("a", 1.0), Criterion(requirement="Is polite", weight=2)])
-    report = judged.grade_sync("a", autograder=PerCriterionGrader(generate_fn=judge))
+    report = judged.grade_sync("a", judge=PerCriterionGrader(generate_fn=judge))
     assert (report.raw_score, report.llm_raw_score) == (3.0, 3.0)
 
 

@@ -280,7 +280,7 @@ def test_what_cannot_be_built_is_refused_with_the_value(arguments, words):
 async def test_a_judged_criterion_without_a_grader_is_refused():
     """The sentence names the criterion and what to pass."""
     rubric = Rubric([exact, Criterion(requirement="Cites a source")])
-    with pytest.raises(RubricError, match=r"Cites a source.*autograder="):
+    with pytest.raises(RubricError, match=r"Cites a source.*judge="):
         await rubric.grade("x")
 
 
@@ -289,7 +289,7 @@ async def test_grade_raises_with_the_partial_report_when_a_line_is_missing():
     model = FakeModel(["MET", TimeoutError("no reply")])
     rubric = Rubric([{"requirement": "Is kind"}, {"requirement": "Is short"}])
     with pytest.raises(GradingError, match=r"1 of 2.*is_short") as caught:
-        await rubric.grade("x", autograder=PerCriterionGrader(generate_fn=model))
+        await rubric.grade("x", judge=PerCriterionGrader(generate_fn=model))
     report = caught.value.report
     assert [line.verdict for line in report.report] == ["MET", None]
     assert report.errors == {"is_short": "TimeoutError: no reply"}
@@ -299,7 +299,7 @@ async def test_code_and_model_answer_one_rubric():
     """Facts by code, judgement by model, one sum: 1.0 + 0.5 · 1."""
     rubric = Rubric(
         [exact, Criterion(requirement="Explains each step", weight=0.5)],
-        autograder=judged_by("MET"),
+        judge=judged_by("MET"),
     )
     report = await rubric.grade("4", answer="4")
     assert report.raw_score == 1.5
@@ -407,7 +407,7 @@ async def test_huge_texts_and_lone_surrogates_are_scored():
     rubric = Rubric([lambda completion: float(len(completion))])
     assert rubric.score_rollout_sync(completion="x" * 10_000_000)["reward"] == 1e7
     assert rubric.score_rollout_sync(completion="\ud800")["reward"] == 1.0
-    judged = Rubric([{"requirement": "Is long"}], autograder=judged_by())
+    judged = Rubric([{"requirement": "Is long"}], judge=judged_by())
     assert (await judged.grade("x" * 10_000_000)).score == 1.0
     assert (await judged.grade("a \ud800")).score == 1.0
 
@@ -525,7 +525,7 @@ async def test_a_judge_that_raises_leaves_its_lines_without_an_answer():
     """Each of them says why, and what code answers is kept."""
     rubric = Rubric(
         [exact, {"requirement": "Is kind"}, {"requirement": "Is short"}],
-        autograder=judged_by(ConnectionError("down")),
+        judge=judged_by(ConnectionError("down")),
     )
     [report] = await rubric.score([make_rollout("4", answer="4")])
     assert report.metrics == {"exact": 1.0}
@@ -591,9 +591,7 @@ def test_a_rollout_gives_its_text():
 
 def test_only_what_a_model_answers_is_what_a_model_said():
     """A rubric that asks a model has its sum as `llm_raw_score`, and one of code alone has none."""
-    judged = Rubric([{"requirement": "Is kind", "weight": 2}], autograder=judged_by()).grade_sync(
-        "x"
-    )
+    judged = Rubric([{"requirement": "Is kind", "weight": 2}], judge=judged_by()).grade_sync("x")
     assert (judged.raw_score, judged.llm_raw_score) == (2.0, 2.0)
     assert Rubric([lambda: 1.0]).grade_sync("x").llm_raw_score is None
 

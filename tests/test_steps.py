@@ -55,7 +55,7 @@ def state(**fields):
 
 async def line_of(criterion, judge=None):
     grader = None if judge is None else PerCriterionGrader(judge)
-    [report] = await Rubric([criterion], autograder=grader).score([state()])
+    [report] = await Rubric([criterion], judge=grader).score([state()])
     return report.report[0], report
 
 
@@ -157,7 +157,7 @@ async def test_all_criteria_go_to_the_grader_at_once():
     """Those about steps and those about the whole, in one call of a grader that asks all in one."""
     model = FakeModel(("MET", "MET", "MET", "UNMET"))
     outcome = Criterion(requirement="Refunds the order", weight=3)
-    [report] = await Rubric([outcome, JUDGED], autograder=PerCriterionOneShotGrader(model)).score(
+    [report] = await Rubric([outcome, JUDGED], judge=PerCriterionOneShotGrader(model)).score(
         [state()]
     )
     assert len(model.calls) == 1
@@ -237,7 +237,7 @@ async def test_a_reply_by_itself_is_one_step():
     """It is shown as it is, and so it is asked about as it is."""
     model = judge_by("MET")
     criterion = Criterion(requirement="Is right", scope="step")
-    [report] = await Rubric([criterion], autograder=PerCriterionGrader(model)).score(
+    [report] = await Rubric([criterion], judge=PerCriterionGrader(model)).score(
         [Rollout("2 + 2?", "4")]
     )
     assert (report.score, report.report[0].steps, report.step_rewards) == (
@@ -250,19 +250,17 @@ async def test_a_reply_by_itself_is_one_step():
 
 async def test_what_is_not_shown_is_not_asked_about():
     """An error that says so, and never a verdict on what the judge did not see."""
-    rubric = Rubric([JUDGED], autograder=PerCriterionGrader(FakeModel("MET")), shows="no_tools")
+    rubric = Rubric([JUDGED], judge=PerCriterionGrader(FakeModel("MET")), shows="no_tools")
     [report] = await rubric.score([state()])
     [error] = report.errors.values()
     assert all(part in error for part in ("m2.call1", "not shown", "`shows`"))
     for scope in ("call", "step"):
         about = Criterion(requirement="It is polite", scope=scope)
         [report] = await Rubric(
-            [about], autograder=PerCriterionGrader(FakeModel("MET")), shows="last"
+            [about], judge=PerCriterionGrader(FakeModel("MET")), shows="last"
         ).score([state()])
         assert "which the judge is not shown" in str(report.errors)
-    [report] = await Rubric([JUDGED], autograder=RubricAsJudgeGrader(FakeModel(50))).score(
-        [state()]
-    )
+    [report] = await Rubric([JUDGED], judge=RubricAsJudgeGrader(FakeModel(50))).score([state()])
     [error] = report.errors.values()
     assert "steps" in error
     with pytest.raises(JudgeError, match="each call"):
@@ -386,7 +384,7 @@ async def test_a_shaping_moves_every_turn_as_it_moves_the_rollout():
 async def test_a_run_keeps_the_values_of_steps(tmp_path):
     """On the disk, and a rubric with other weights asks no judge about a step again."""
     grader = PerCriterionGrader(judge_by("MET", m5_call1="UNMET"))
-    rubric = Rubric([JUDGED, Criterion(check=is_short, scope="step")], autograder=grader)
+    rubric = Rubric([JUDGED, Criterion(check=is_short, scope="step")], judge=grader)
     await score_rows(rubric, [state()], folder=tmp_path / "run")
     [row] = Run.open(tmp_path / "run").rows()
     assert row.report.report[0].steps == dict(zip(CALLS, [1.0, 1.0, 0.0], strict=True))

@@ -66,7 +66,7 @@ class TestWhen:
                 Criterion(requirement="Names the unit", weight=2, when="gives_a_figure"),
                 Criterion(requirement="Says why not", weight=4, when={"gives_a_figure": "UNMET"}),
             ],
-            autograder=PerCriterionGrader(generate_fn=model),
+            judge=PerCriterionGrader(generate_fn=model),
         ), model
 
     async def test_only_the_branch_that_applies_is_asked_and_counted(self):
@@ -99,7 +99,7 @@ class TestWhen:
                 Criterion(requirement="Middle", when="first"),
                 Criterion(check=lambda: True, name="first"),
             ],
-            autograder=PerCriterionGrader(generate_fn=FakeModel("MET")),
+            judge=PerCriterionGrader(generate_fn=FakeModel("MET")),
         )
         report = await one(rubric)
         assert [line.value for line in report.report] == [1.0, 1.0, 1.0]
@@ -128,7 +128,7 @@ async def test_a_condition_on_what_was_judged_as_a_whole_has_no_answer():
     """One number for the whole does not say how the condition came out."""
     rubric = Rubric(
         [Criterion(requirement="Gives a figure"), fixed(1.0, name="unit", when="gives_a_figure")],
-        autograder=RubricAsJudgeGrader(generate_fn=FakeModel(80)),
+        judge=RubricAsJudgeGrader(generate_fn=FakeModel(80)),
     )
     report = await one(rubric)
     assert "gives_a_figure" in report.errors["unit"]
@@ -142,7 +142,7 @@ async def test_a_length_penalty_survives_in_a_mixed_rubric():
         length_penalty=LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5),
     )
     rubric = Rubric([fixed(True, weight=5), {"requirement": "Is kind", "weight": 10}])
-    report = await rubric.grade("a b c", autograder=grader)
+    report = await rubric.grade("a b c", judge=grader)
     assert report.raw_score == 15.0
     assert report.score == pytest.approx(10 / 15)
 
@@ -174,7 +174,7 @@ async def test_not_applicable_leaves_both_sums():
     """2 of 2 points, the third criterion does not arise."""
     rubric = Rubric(
         [fixed(True, weight=2), Criterion(requirement="Labels the table", weight=3, allow_na=True)],
-        autograder=PerCriterionGrader(generate_fn=FakeModel({"choice": "N/A", "explanation": ""})),
+        judge=PerCriterionGrader(generate_fn=FakeModel({"choice": "N/A", "explanation": ""})),
     )
     report = await one(rubric)
     assert report.report[1].verdict == "N/A"
@@ -185,7 +185,7 @@ async def test_not_applicable_is_an_error_where_it_was_not_offered():
     """A judge cannot excuse itself."""
     rubric = Rubric(
         [Criterion(requirement="Labels the table")],
-        autograder=PerCriterionGrader(generate_fn=FakeModel({"choice": "N/A", "explanation": ""})),
+        judge=PerCriterionGrader(generate_fn=FakeModel({"choice": "N/A", "explanation": ""})),
     )
     report = await one(rubric)
     assert "not on offer" in report.report[0].error
@@ -213,7 +213,7 @@ class TestNested:
         """One grader is enough for the whole tree."""
         essay = Rubric([{"requirement": "Is kind"}], name="essay")
         grader = PerCriterionGrader(generate_fn=FakeModel("MET"))
-        report = await Rubric([essay], autograder=grader).grade("x")
+        report = await Rubric([essay], judge=grader).grade("x")
         assert report.score == 1.0
 
     async def test_a_nested_error_is_an_error_of_the_line(self):

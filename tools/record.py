@@ -651,7 +651,7 @@ def files(out: Recording) -> None:
         out.lines(f"files/{name}", [about, *criteria])
         out.text(f"files/{name}.yaml", rubric.to_yaml())
         out.text(f"files/{name}.json", rubric.to_json())
-        out.lines(f"files/{name}.reports", scored(rubric, rollouts(120, name), autograder=grader))
+        out.lines(f"files/{name}.reports", scored(rubric, rollouts(120, name), judge=grader))
     broken = {name: attempt(Rubric.from_yaml, text) for name, text in BROKEN.items()}
     out.lines("files/broken", broken.items())
     for name, text in (
@@ -665,7 +665,7 @@ def files(out: Recording) -> None:
     group = RubricGroup.from_dict({"rubrics": [json.loads(FILES["bare.json"]), rubric.to_dict()]})
     out.lines(
         "files/group",
-        [group.to_dict(), group.content_hash, *scored(group, rollouts(40, "g"), autograder=grader)],
+        [group.to_dict(), group.content_hash, *scored(group, rollouts(40, "g"), judge=grader)],
     )
 
 
@@ -934,9 +934,9 @@ def judged(out: Recording) -> None:
     penalty = LengthPenalty(free_budget=4, max_cap=20, exponent=1.0)
     for name, kind in kinds.items():
         by_function = kind(FakeModel(judge(errs=25)))
-        out.lines(f"judged/{name} by function", scored(GRADED, rows, autograder=by_function))
+        out.lines(f"judged/{name} by function", scored(GRADED, rows, judge=by_function))
         with ModelServer(judge(errs=25)) as server:
-            found = scored(GRADED, rows[:30], autograder=kind(model=server.model))
+            found = scored(GRADED, rows[:30], judge=kind(model=server.model))
             out.lines(f"judged/{name} over HTTP", found)
             asked = sorted(
                 {(a.system, a.user, json.dumps(a.body, sort_keys=True)) for a in server.asked}
@@ -945,7 +945,7 @@ def judged(out: Recording) -> None:
         options = {"normalize": False, "length_penalty": penalty}
         out.lines(
             f"judged/{name} penalised",
-            scored(GRADED, rows[:20], autograder=kind(FakeModel(judge()), **options)),
+            scored(GRADED, rows[:20], judge=kind(FakeModel(judge()), **options)),
         )
         parts = {"thinking": "First Paris.", "output": "Then Rome."}
         out.lines(
@@ -981,7 +981,7 @@ def judged(out: Recording) -> None:
         out.lines(
             "judged/refused parameters",
             [
-                *scored(GRADED, rows[:4], autograder=PerCriterionGrader(model=server.model)),
+                *scored(GRADED, rows[:4], judge=PerCriterionGrader(model=server.model)),
                 server.calls,
             ],
         )
@@ -989,8 +989,8 @@ def judged(out: Recording) -> None:
         model = model_of(server.model, price=Price(input=1.0, cached=1.0, output=2.0))
         grader = PerCriterionGrader(model=model)
         with dry_run() as plan:
-            scored(GRADED, rows, autograder=grader)
-        scored(GRADED, rows, autograder=grader)
+            scored(GRADED, rows, judge=grader)
+        scored(GRADED, rows, judge=grader)
         out.lines(
             "judged/spent",
             [
@@ -1007,7 +1007,7 @@ def judged(out: Recording) -> None:
             async with VerdictCache(cache) as kept:
                 await GRADED.score(
                     as_rollouts(rows[:10]),
-                    autograder=PerCriterionGrader(model=model_of(own, cache=kept)),
+                    judge=PerCriterionGrader(model=model_of(own, cache=kept)),
                 )
                 counts.append(own.calls)
         return counts
@@ -1073,13 +1073,11 @@ def composed(out: Recording) -> None:
         if isinstance(grader, dict):
             out.lines(f"graders/{name}", [grader])
             continue
-        out.lines(f"graders/{name}", [grader.title, *scored(simple, rows, autograder=grader)])
+        out.lines(f"graders/{name}", [grader.title, *scored(simple, rows, judge=grader)])
     for confidence in (0.9, 0.4):
         with ModelServer(judge(), confidence=confidence) as server:
             grader = Expectation(PerCriterionGrader(model=server.model))
-            out.lines(
-                f"graders/expectation {confidence}", scored(simple, rows[:20], autograder=grader)
-            )
+            out.lines(f"graders/expectation {confidence}", scored(simple, rows[:20], judge=grader))
     for options in ({}, {"opponents": 1}, {"swap": False}):
         check = Tournament(PerCriterionGrader(FakeModel(judge())), "Says more", **options)
         states = [make_state(row["completion"], prompt="Which?") for row in rows[:6]]
@@ -1251,7 +1249,7 @@ def presets(out: Recording) -> None:
     out.lines(
         "presets/compat rubric",
         [
-            attempt(lambda row=row: rubric.grade(str(row["completion"]), autograder=grader))
+            attempt(lambda row=row: rubric.grade(str(row["completion"]), judge=grader))
             for row in rows
         ],
     )
@@ -1449,7 +1447,7 @@ def runs(out: Recording) -> None:
     grader = PerCriterionGrader(FakeModel(judge(errs=30)))
     attempt(
         lambda: score_rows(
-            essay, rows[:200], folder=work / "judged", grader=grader, save_requests=True
+            essay, rows[:200], folder=work / "judged", judge=grader, save_requests=True
         )
     )
     out.lines("runs/judged", opened(work / "judged"))
@@ -1457,7 +1455,7 @@ def runs(out: Recording) -> None:
     sure = PerCriterionGrader(FakeModel(judge()))
     attempt(
         lambda: score_rows(
-            essay, rows[:260], folder=work / "judged", grader=sure, resume=True, save_requests=True
+            essay, rows[:260], folder=work / "judged", judge=sure, resume=True, save_requests=True
         )
     )
     out.lines("runs/resumed", opened(work / "judged"))
@@ -1468,7 +1466,7 @@ def runs(out: Recording) -> None:
     asked = FakeModel(judge("again"))
     attempt(
         lambda: rescore(
-            Run.open(work / "judged"), changed, work / "again", grader=PerCriterionGrader(asked)
+            Run.open(work / "judged"), changed, work / "again", judge=PerCriterionGrader(asked)
         )
     )
     out.lines("runs/rescored", [len(asked.calls), *opened(work / "again")])
@@ -1486,7 +1484,7 @@ def runs(out: Recording) -> None:
         for n, row in enumerate(rows[:60])
     ]
     own[4]["rubric"] = [{"chekc": "refusal"}]
-    attempt(lambda: score_rows(RowRubrics(code), own, folder=work / "own", grader=sure))
+    attempt(lambda: score_rows(RowRubrics(code), own, folder=work / "own", judge=sure))
     out.lines("runs/row rubrics", opened(work / "own"))
 
     groups = Rubric([longest, even], name="groups")
@@ -1681,7 +1679,7 @@ def environments(out: Recording) -> None:
         made = attempt(lambda: texts.generate_sync(model=server.model, n_samples=9))
         out.lines("envs/generate", [made["completion"], made["reward"]])
         judged_env = SingleTurnEnv(rows, rubric=Rubric([{"requirement": "Is short"}]))
-        recorded("judged", judged_env, server, grader=PerCriterionGrader(FakeModel(judge(errs=4))))
+        recorded("judged", judged_env, server, judge=PerCriterionGrader(FakeModel(judge(errs=4))))
 
     class Guess(MultiTurnEnv):
         def env_response(self, messages: Any, state: Any) -> Any:
@@ -1781,7 +1779,7 @@ def judged_runs(work: Path) -> tuple[Path, Path, Path]:
                     for n, row in enumerate(rows)
                 ]
             )
-            asyncio.run(score_rows(rubric, changed, folder=work / "trust" / name, grader=grader))
+            asyncio.run(score_rows(rubric, changed, folder=work / "trust" / name, judge=grader))
         lines = ["example,criterion,verdict,rater,note"]
         run = Run.open(work / "trust" / "first")
         for n, row in enumerate(sorted(run.rows(), key=lambda row: row.key)):
@@ -2274,9 +2272,7 @@ def server(out: Recording) -> None:
                 ),
             ],
         )
-    judged_rubric = Rubric(
-        GRADED.criteria, autograder=PerCriterionGrader(FakeModel(judge(errs=20)))
-    )
+    judged_rubric = Rubric(GRADED.criteria, judge=PerCriterionGrader(FakeModel(judge(errs=20))))
     with RewardServer(judged_rubric) as serving:
         out.lines(
             "server/judged",

@@ -104,7 +104,7 @@ def paths(trace: Trace) -> dict[str, dict[str, Any]]:
         texts = iter(("Paris.", "It is Paris."))
         grader = PerCriterionGrader(model=model_of(model.model))
         found["one judged criterion over HTTP"] = counted(
-            lambda: judged.grade_sync(next(texts), autograder=grader)
+            lambda: judged.grade_sync(next(texts), judge=grader)
         )
     with tempfile.TemporaryDirectory() as folder:
         data, rubric = Path(folder, "rows.jsonl"), Path(folder, "rubric.yaml")

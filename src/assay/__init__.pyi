@@ -55,6 +55,7 @@ from assay.graders import EarlyStop as EarlyStop
 from assay.graders import Expectation as Expectation
 from assay.graders import Grader as Grader
 from assay.graders import Guarded as Guarded
+from assay.graders import JudgeSource as JudgeSource
 from assay.graders import LengthPenalty as LengthPenalty
 from assay.graders import LookLimits as LookLimits
 from assay.graders import OneShotOutput as OneShotOutput
@@ -71,6 +72,7 @@ from assay.graders import Samples as Samples
 from assay.graders import Swapped as Swapped
 from assay.graders import ToolJudge as ToolJudge
 from assay.graders import Tournament as Tournament
+from assay.graders import grader_of as grader_of
 from assay.math import MathOptions as MathOptions
 from assay.math import MathVerdict as MathVerdict
 from assay.messages import media_access as media_access

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast, overload
 from assay.advantage import Estimator, advantages, gdpo_advantages
 from assay.concurrency import run_sync
 from assay.errors import GradingError
-from assay.graders.grader import Grader
+from assay.graders.grader import Grader, JudgeSource, grader_of
 from assay.graders.judge_input import ToGrade, read_to_grade
 from assay.overrides import (
     METHODS,
@@ -48,7 +48,7 @@ class BaseRubric(ABC):
     async def _score_by_criteria(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None,
+        grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Return one report per rollout by asking the criteria, before any shaping.
@@ -60,7 +60,7 @@ class BaseRubric(ABC):
     async def score_all(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None = None,
+        grader: Grader | None = None,
         called_method: ScoringMethod = "score",
     ) -> list[EvaluationReport]:
         """Return one report per rollout. All scoring goes through this method.
@@ -71,12 +71,12 @@ class BaseRubric(ABC):
         if self.overridden and rollouts:
             call = current_call(self)
             if call is not None:
-                autograder = autograder or call.autograder
+                grader = grader or call.grader
             else:
                 method = self._choose_override(called_method)
                 if method is not None:
-                    return await score_by_override(self, rollouts, autograder, method)
-        reports = await self._score_by_criteria(rollouts, autograder, called_method)
+                    return await score_by_override(self, rollouts, grader, method)
+        reports = await self._score_by_criteria(rollouts, grader, called_method)
         if not self.shaping:
             return reports
         fields = [rollout.fields for rollout in rollouts]
@@ -102,8 +102,7 @@ class BaseRubric(ABC):
         self,
         rollouts: Rollout | Mapping[str, Any],
         *,
-        judge: Grader | str | None = None,
-        autograder: Grader | None = None,
+        judge: JudgeSource | None = None,
     ) -> EvaluationReport: ...
 
     @overload
@@ -111,43 +110,42 @@ class BaseRubric(ABC):
         self,
         rollouts: Iterable[Rollout | Mapping[str, Any]],
         *,
-        judge: Grader | str | None = None,
-        autograder: Grader | None = None,
+        judge: JudgeSource | None = None,
     ) -> list[EvaluationReport]: ...
 
     async def score(
         self,
         rollouts: Rollout | Mapping[str, Any] | Iterable[Rollout | Mapping[str, Any]],
         *,
-        judge: Grader | str | None = None,
-        autograder: Grader | None = None,
+        judge: JudgeSource | None = None,
     ) -> EvaluationReport | list[EvaluationReport]:
         """Return one report per rollout or state, in order, without writing into states.
 
         Group functions see all rollouts at once. For one rollout or one mapping, return its report.
-        `judge` is a grader, or the name of a model that is asked about each criterion.
+        `judge` answers the judged criteria: a grader, a model, or the name of one; see `grader_of`.
         """
-        autograder = _choose_grader(judge, autograder)
+        grader = grader_of(judge)
         if isinstance(rollouts, Rollout | Mapping):
             item = cast("Rollout | Mapping[str, Any]", rollouts)
-            [report] = await self.score_all([as_rollout(item)], autograder)
+            [report] = await self.score_all([as_rollout(item)], grader)
             return report
-        return await self.score_all([as_rollout(item) for item in rollouts], autograder)
+        return await self.score_all([as_rollout(item) for item in rollouts], grader)
 
     async def grade(
         self,
         to_grade: ToGrade,
-        autograder: Grader | None = None,
+        autograder: JudgeSource | None = None,
         query: str | None = None,
         *,
-        judge: Grader | str | None = None,
+        judge: JudgeSource | None = None,
         answer: Any = "",
         info: Mapping[str, Any] | None = None,
     ) -> EvaluationReport:
         """Return the report on one text: a string, messages, or `thinking` and `output`.
 
-        `judge` is a grader, or the name of a model that is asked about each criterion. It is also
-        accepted as `autograder`. Raises GradingError, which holds the partial report, if a counted line has no answer.
+        `judge` answers the judged criteria: a grader, a model, or the name of one; see `grader_of`.
+        `autograder` is another name for it. Raises GradingError, which holds the partial report, if
+        a counted line has no answer.
         """
         completion, text = read_to_grade(to_grade)
         rollout = Rollout.from_state(
@@ -170,10 +168,10 @@ class BaseRubric(ABC):
     def grade_sync(
         self,
         to_grade: ToGrade,
-        autograder: Grader | None = None,
+        autograder: JudgeSource | None = None,
         query: str | None = None,
         *,
-        judge: Grader | str | None = None,
+        judge: JudgeSource | None = None,
         answer: Any = "",
         info: Mapping[str, Any] | None = None,
     ) -> EvaluationReport:
@@ -269,25 +267,25 @@ class BaseRubric(ABC):
         self,
         states: States,
         *,
-        autograder: Grader | None = None,
+        judge: JudgeSource | None = None,
         advantage: Estimator = "mean",
     ) -> list[EvaluationReport]:
         """Score the states of one group; write what `score_rollout` does, and `advantage`."""
-        return await self._score_states(states, "score_group", autograder, advantage)
+        return await self._score_states(states, "score_group", grader_of(judge), advantage)
 
     async def reports_on_group(
-        self, states: States, autograder: Grader | None = None
+        self, states: States, grader: Grader | None = None
     ) -> list[EvaluationReport]:
         """Call `score_group`; return one report per state even if an override returns none."""
         if "score_group" in self.overridden:
-            return await call_on_states(self, "score_group", states, autograder)
-        return await self.score_group(states, autograder=autograder)
+            return await call_on_states(self, "score_group", states, grader)
+        return await self.score_group(states, judge=grader)
 
     async def _score_states(
         self,
         states: States,
         called_method: ScoringMethod,
-        autograder: Grader | None = None,
+        grader: Grader | None = None,
         estimator: Estimator | None = None,
     ) -> list[EvaluationReport]:
         """Score states, and write the results into them.
@@ -299,7 +297,7 @@ class BaseRubric(ABC):
         _check_states(states)
         started = time.perf_counter()
         rollouts = [Rollout.from_state(state) for state in states]
-        reports = await self.score_all(rollouts, autograder, called_method)
+        reports = await self.score_all(rollouts, grader, called_method)
         elapsed_ms = (time.perf_counter() - started) * 1000
         group_advantages: list[float | None] = [None] * len(states)
         if estimator is not None:
@@ -431,14 +429,10 @@ def _check_states(states: object) -> None:
             raise TypeError(f"a state must be a dict, not {format_value(state)}")
 
 
-def _choose_grader(judge: Grader | str | None, autograder: Grader | None) -> Grader | None:
-    """Return the grader that one of two arguments gives; the name of a model asks that model."""
+def _choose_grader(judge: JudgeSource | None, autograder: JudgeSource | None) -> Grader | None:
+    """Return the grader of `judge`, or of `autograder`, another name for the same argument."""
     if judge is None:
-        return autograder
+        return grader_of(autograder)
     if autograder is not None:
-        raise GradingError("both judge= and autograder= are given: give judge=")
-    if isinstance(judge, str):
-        from assay.graders import PerCriterionGrader  # loaded only where it is used
-
-        return PerCriterionGrader(judge)
-    return judge
+        raise TypeError("both judge= and autograder= are given: give judge=")
+    return grader_of(judge)

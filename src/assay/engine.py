@@ -555,15 +555,14 @@ async def _score_by_nested_rubric(
     A rubric without a grader of its own is given the grader of this call.
     """
     scorer: Any = planned.criterion.check
-    options: dict[str, Any] = {}
-    needs_grader = hasattr(scorer, "autograder") and scorer.autograder is None
-    if needs_grader and context.grader is not None:
-        options["autograder"] = context.grader
+    needs_grader = hasattr(scorer, "grader") and scorer.grader is None
+    grader = context.grader if needs_grader else None
     if hasattr(scorer, "score_all"):
         # A rubric. If it overrides the method that the outer rubric was called by, this calls it.
-        options["called_method"] = context.called_method
-        reports = await scorer.score_all(rollouts, **options)
+        reports = await scorer.score_all(rollouts, grader, context.called_method)
     else:
+        # Passed only if there is one, since the method may not take it.
+        options = {} if grader is None else {"judge": grader}
         # Any other object with a method `score` that returns reports.
         reports = await scorer.score(rollouts, **options)
     if len(reports) != len(rollouts):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from assay.aggregation import Totals, normalise
 from assay.concurrency import FAILURES, is_stop_request, run_concurrently, set_variable
 from assay.errors import RubricError, SignatureError
+from assay.graders.grader import Grader, grader_of
 from assay.graders.verdicts import to_finite_float
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Rollout
@@ -25,7 +26,6 @@ from assay.wording import describe_error, format_value
 
 if TYPE_CHECKING:
     from assay.base_rubric import BaseRubric
-    from assay.graders.grader import Grader
 
 State: TypeAlias = MutableMapping[str, Any]
 
@@ -50,7 +50,7 @@ class OverrideCall:
     """A call of an override that is in progress, for the base methods that it calls."""
 
     rubric: "BaseRubric"
-    autograder: "Grader | None"  # the grader given for this call
+    grader: Grader | None  # the grader given for this call
     # Whether the call was made on behalf of an enclosing rubric, a run or another method. What
     # made it writes timing and step rewards itself.
     is_nested: bool
@@ -99,7 +99,7 @@ def _track_calls(method: Callable[..., Any]) -> Callable[..., Any]:
         if current_call(self) is not None:
             # Another override of this rubric called this one. That call is tracked already.
             return await method(self, *args, **options)
-        call = OverrideCall(self, options.get("autograder"), is_nested=False)
+        call = OverrideCall(self, grader_of(options.get("judge")), is_nested=False)
         with set_variable(_CURRENT, call):
             returned = await method(self, *args, **options)
         # The base method may have written an error into a state that now has a reward.
@@ -120,18 +120,18 @@ def _drop_outdated_error(state: State, base: BaseResult) -> None:
 async def score_by_override(
     rubric: "BaseRubric",
     rollouts: Sequence[Rollout],
-    autograder: "Grader | None",
+    grader: Grader | None,
     method: ScoringMethod,
 ) -> list[EvaluationReport]:
     """Return one report per rollout from an override; the states are left as they were."""
     if method == "score":  # which returns reports, and does not write into states
         # Passed only if there is one, since an override may not take it.
-        options: dict[str, Any] = {} if autograder is None else {"autograder": autograder}
-        with set_variable(_CURRENT, OverrideCall(rubric, autograder, is_nested=True)):
+        options: dict[str, Any] = {} if grader is None else {"judge": grader}
+        with set_variable(_CURRENT, OverrideCall(rubric, grader, is_nested=True)):
             return list(await rubric.score(rollouts, **options))
     states = [_as_state(rollout) for rollout in rollouts]
     with _outputs_restored(states):
-        return await call_on_states(rubric, method, states, autograder, is_nested=True)
+        return await call_on_states(rubric, method, states, grader, is_nested=True)
 
 
 def _as_state(rollout: Rollout) -> State:
@@ -163,17 +163,17 @@ async def call_on_states(
     rubric: "BaseRubric",
     method: ScoringMethod,
     states: Sequence[State],
-    autograder: "Grader | None",
+    grader: Grader | None,
     *,
     is_nested: bool = False,
 ) -> list[EvaluationReport]:
     """Call `score_group`, or `score_rollout` on each state; return one report per state."""
     if method == "score_group":
-        call = OverrideCall(rubric, autograder, is_nested)
+        call = OverrideCall(rubric, grader, is_nested)
         return await _call_override(call, "score_group", states)
 
     async def score_one(state: State) -> EvaluationReport:
-        call = OverrideCall(rubric, autograder, is_nested)
+        call = OverrideCall(rubric, grader, is_nested)
         [report] = await _call_override(call, "score_rollout", [state])
         return report
 

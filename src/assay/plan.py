@@ -360,8 +360,8 @@ class Plan:
             if criterion.judged:
                 raise RubricError(
                     f"criterion {number} ({criterion.requirement!r}) is judged by a model, "
-                    "but no grader was given: pass autograder= in Python, or name a judge with "
-                    "--judge on the command line"
+                    "but no judge was named: give judge= in Python, as in "
+                    "judge='openai/gpt-5-mini', or --judge on the command line"
                 )
 
 

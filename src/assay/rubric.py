@@ -9,7 +9,7 @@ from assay.criterion import AskJudge, Criterion, Scorer, is_scorer, read_ask_jud
 from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
-from assay.graders.grader import Grader
+from assay.graders.grader import Grader, JudgeSource, grader_of
 from assay.graders.judge_input import set_shows, set_thinking
 from assay.loading import Loadable, read_criterion_data
 from assay.loading.document import Node
@@ -54,11 +54,11 @@ class Rubric(BaseRubric, Loadable):
     _shared_attributes = frozenset(
         {
             "_fallback_parser",
+            "_grader",
             "_known_version",
             "_plan",
             "_version_key",
             "aggregation",
-            "autograder",
             "class_objects",
             "name",
             "on_error",
@@ -72,7 +72,7 @@ class Rubric(BaseRubric, Loadable):
         weights: Sequence[float | None] | None = None,
         parser: Parser | None = None,
         *,
-        autograder: Grader | None = None,
+        judge: JudgeSource | None = None,
         aggregation: Any = "weighted",
         on_error: OnError = "record",
         name: str = "",
@@ -84,6 +84,7 @@ class Rubric(BaseRubric, Loadable):
     ) -> None:
         """Build a rubric; whatever is wrong with its criteria is raised here.
 
+        `judge` answers the judged criteria: a grader, a model, or the name of one; see `grader_of`.
         With `on_error="raise"`, errors of checks and judges are raised when rollouts are scored.
         `aggregation` is a name or a function of report lines. `shows` limits what judges read of
         a rollout, see `messages.SHOWS`; None means the same as in the enclosing rubric, or
@@ -103,7 +104,7 @@ class Rubric(BaseRubric, Loadable):
         self.class_objects: dict[str, Any] = {
             "parser": self._fallback_parser if parser is None else parser
         }
-        self.autograder = autograder
+        self._grader = grader_of(judge)
         self.on_error: OnError = on_error
         self.aggregation = find_aggregation(aggregation)
         self.shows = None if shows is None else read_shows(shows)
@@ -142,7 +143,7 @@ class Rubric(BaseRubric, Loadable):
         rubric = Rubric(
             criteria,
             parser=self.given_parser,
-            autograder=self.autograder,
+            judge=self.grader,
             aggregation=self.aggregation,
             on_error=self.on_error,
             name=self.name,
@@ -160,14 +161,14 @@ class Rubric(BaseRubric, Loadable):
     async def _score_by_criteria(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None,
+        grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Return one report per rollout, by the criteria of this rubric."""
         context = ScoringContext(
             plan=self._plan,
             class_objects=self._find_class_objects(rollouts),
-            grader=self.autograder if autograder is None else autograder,
+            grader=self.grader if grader is None else grader,
             on_error=self.on_error,
             read_completion=self._read_completion,
             called_method=called_method,
@@ -282,7 +283,19 @@ class Rubric(BaseRubric, Loadable):
             criteria.append(criterion)
         return criteria
 
-    # Parser, class objects and nested rubrics.
+    # Judge, parser, class objects and nested rubrics.
+
+    @property
+    def grader(self) -> Grader | None:
+        """What answers the judged criteria; None if the judge is named when rollouts are scored.
+
+        It can be set to whatever the argument `judge` may be.
+        """
+        return self._grader
+
+    @grader.setter
+    def grader(self, judge: JudgeSource | None) -> None:
+        self._grader = grader_of(judge)
 
     @property
     def parser(self) -> Parser:
@@ -500,7 +513,7 @@ class RubricGroup(Rubric):
     async def _score_by_criteria(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None,
+        grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Return one report per rollout, which adds up the reports of all children."""
@@ -508,9 +521,10 @@ class RubricGroup(Rubric):
         # In order: a later rubric may read what an earlier one left in the state.
         for child in self._check_children():
             # The grader of this call takes precedence over the child's, and that over the group's.
-            grader = autograder or child.autograder or self.autograder
+            child_grader = grader or child.grader or self.grader
             with set_shows(self.shows), set_thinking(self.thinking):
-                reports_by_child.append(await child.score_all(rollouts, grader, called_method))
+                reports = await child.score_all(rollouts, child_grader, called_method)
+            reports_by_child.append(reports)
         version = self._get_version()
         sums: list[EvaluationReport] = []
         for reports in zip(*reports_by_child, strict=True):

@@ -63,7 +63,7 @@ class VersionedRubric(RubricGroup):
         self.rubrics = [rubric]
         self.on_error = rubric.on_error
         self.name = rubric.name
-        self.autograder = rubric.autograder
+        self.grader = rubric.grader
         self.versions.append(self._version)
         for name in rubric.get_reward_func_names():
             self._names[name] = None
@@ -113,12 +113,12 @@ class VersionedRubric(RubricGroup):
     async def _score_by_criteria(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None,
+        grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         """Score rollouts, and write the version they are scored with into each report."""
         version = self._version  # read now: the rubric may be updated while this call is scored
-        reports = await super()._score_by_criteria(rollouts, autograder, called_method)
+        reports = await super()._score_by_criteria(rollouts, grader, called_method)
         return [report.model_copy(update={"version": version}) for report in reports]
 
     def _get_reward_func_names(self) -> list[str]:

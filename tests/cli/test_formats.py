@@ -117,7 +117,7 @@ class TestCsv:
             Row(
                 str(place),
                 fields={"rubric": [{"requirement": criterion.requirement}]},
-                report=Rubric([criterion], autograder=judge).grade_sync("4"),
+                report=Rubric([criterion], judge=judge).grade_sync("4"),
             )
             for place, criterion in enumerate(asked)
         ]

@@ -461,7 +461,7 @@ class TestWhatGoesWrong:
         """Its completion is there, its reward is not."""
         rubric = Rubric(
             [Criterion(requirement="Is right")],
-            autograder=PerCriterionGrader(FakeModel(["MET", TimeoutError("no reply")])),
+            judge=PerCriterionGrader(FakeModel(["MET", TimeoutError("no reply")])),
         )
         results = SingleTurnEnv(questions, rubric=rubric).evaluate(
             model=server.model, num_examples=2, max_concurrent=1
@@ -477,11 +477,11 @@ class TestWhatGoesWrong:
     ):
         """It would cost, and come to nothing."""
         env = SingleTurnEnv(questions, rubric=Rubric([Criterion(requirement="Is right")]))
-        with pytest.raises(RubricError, match="no grader was given"):
+        with pytest.raises(RubricError, match="no judge was named"):
             env.evaluate(model=server.model)
         assert server.asked == []
         grader = PerCriterionGrader(FakeModel("MET"))
-        assert env.evaluate(model=server.model, grader=grader)["reward"] == [1.0] * 8
+        assert env.evaluate(model=server.model, judge=grader)["reward"] == [1.0] * 8
 
     def test_a_check_that_asks_for_what_no_example_has_is_an_error_of_each(self, questions, server):
         """The other check is answered, and no rollout has a reward."""

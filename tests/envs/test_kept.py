@@ -161,7 +161,7 @@ def test_what_judging_took_is_in_the_rows(questions, serve, server, tmp_path):
     """Shared out over the group, so that it adds up."""
     judge = serve("MET")
     rubric = Rubric(
-        [Criterion(requirement="Is right")], autograder=PerCriterionGrader(model=judge.model)
+        [Criterion(requirement="Is right")], judge=PerCriterionGrader(model=judge.model)
     )
     results = SingleTurnEnv(questions, rubric=rubric).evaluate(
         model=server.model, run=tmp_path, num_examples=2, rollouts_per_example=2
@@ -238,7 +238,7 @@ JUDGED = """
 
     rows = [{"prompt": f"{n} + 1?", "answer": str(n + 1)} for n in range(40)]
     judge = PerCriterionGrader(model=model_of(sys.argv[2], cache=None))
-    env = SingleTurnEnv(rows, rubric=Rubric([{"requirement": "Is right"}], autograder=judge))
+    env = SingleTurnEnv(rows, rubric=Rubric([{"requirement": "Is right"}], judge=judge))
     env.evaluate(model=sys.argv[1], run=sys.argv[3], resume=True, max_concurrent=20)
 """
 
@@ -281,7 +281,7 @@ def test_a_judge_that_fails_costs_no_second_generation(serve, tmp_path):
 
     grader = PerCriterionGrader(generate_fn=judge)
     rows = [{"prompt": "1 + 1?"}, {"prompt": "2 + 2?"}]
-    env = SingleTurnEnv(rows, rubric=Rubric([{"requirement": "Is right"}], autograder=grader))
+    env = SingleTurnEnv(rows, rubric=Rubric([{"requirement": "Is right"}], judge=grader))
     server = serve()
     first = env.evaluate(model=server.model, run=tmp_path / "run")
     assert first.metadata["num_unscored"] == 2

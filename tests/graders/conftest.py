@@ -46,7 +46,7 @@ def partial_report() -> PartialReport:
 
     async def grade(rubric: Rubric, grader: Autograder) -> EvaluationReport:
         with pytest.raises(GradingError) as caught:
-            await rubric.grade("a text", autograder=grader)
+            await rubric.grade("a text", judge=grader)
         return caught.value.report
 
     return grade

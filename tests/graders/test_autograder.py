@@ -67,7 +67,7 @@ def line(verdict: str, weight: float) -> CriterionReport:
 async def test_judge_alone(rubric_of: Any, answers: tuple[Any, ...]) -> None:
     """Whatever form the answers have, 3 of 4 are met, with a rubric around them or without."""
     rubric = rubric_of(3, 1)
-    assert (await rubric.grade("x", autograder=Fixed(*answers))).score == 0.75
+    assert (await rubric.grade("x", judge=Fixed(*answers))).score == 0.75
     assert (await Fixed(*answers).grade("x", list(rubric.criteria))).score == 0.75
 
 
@@ -87,7 +87,7 @@ SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))
 )
 async def test_a_bool_is_an_end_of_the_scale(answer: Any, verdict: str, value: float) -> None:
     """True is the best of three choices and False the worst; neither is the one between them."""
-    report = await Rubric([SCALE]).grade("x", autograder=Fixed(answer))
+    report = await Rubric([SCALE]).grade("x", judge=Fixed(answer))
     assert [(line.verdict, line.value) for line in report.report] == [(verdict, value)]
 
 
@@ -95,7 +95,7 @@ async def test_a_bool_is_an_end_of_the_scale(answer: Any, verdict: str, value: f
 async def test_one_answer_a_criterion(rubric_of: Any, answers: tuple[Any, ...]) -> None:
     """A list of another length cannot be matched."""
     with pytest.raises(GradingError, match="return one per criterion"):
-        await rubric_of(3, 1).grade("x", autograder=Fixed(*answers))
+        await rubric_of(3, 1).grade("x", judge=Fixed(*answers))
 
 
 @pytest.mark.parametrize("answer", ["MAYBE", None, object(), math.nan, Score(math.inf)])
@@ -114,7 +114,7 @@ async def test_no_verdict_is_an_error_on_its_line(
 
 async def test_a_formula_of_your_own_is_what_grade_returns(rubric_of: Any) -> None:
     """The lowest of 1 and 0.4 is the score; the raw score is that share of weights of 4."""
-    report = await rubric_of(3, 1).grade("x", autograder=Lowest(1.0, 0.4))
+    report = await rubric_of(3, 1).grade("x", judge=Lowest(1.0, 0.4))
     assert (report.score, report.raw_score) == (0.4, pytest.approx(1.6))
     assert (report.scored, report.asked) == (True, 2)
 
@@ -122,14 +122,14 @@ async def test_a_formula_of_your_own_is_what_grade_returns(rubric_of: Any) -> No
 async def test_a_formula_of_your_own_beside_a_check(rubric_of: Any) -> None:
     """A check worth 6 and 0.4 of 4 make 7.6 of 10."""
     rubric = Rubric([lambda: 1.0, *rubric_of(3, 1).criteria], weights=[6, None, None])
-    report = await rubric.grade("x", autograder=Lowest(1.0, 0.4))
+    report = await rubric.grade("x", judge=Lowest(1.0, 0.4))
     assert (report.raw_score, report.score) == (pytest.approx(7.6), pytest.approx(0.76))
 
 
 async def test_a_formula_of_your_own_keeps_its_sum(rubric_of: Any) -> None:
     """The score is 0.25 as it says and the sum is 3; the lines get names and values."""
     state = make_state()
-    rubric = rubric_of(3, 1, autograder=Older(line("MET", 3), line("UNMET", 1)))
+    rubric = rubric_of(3, 1, judge=Older(line("MET", 3), line("UNMET", 1)))
     report = await rubric.score_rollout(state)
     assert (report.score, report.raw_score, state["reward"]) == (0.25, 3, 3)
     assert state["metrics"] == {"holds_1": 1.0, "holds_2": 0.0}
@@ -139,13 +139,13 @@ async def test_a_formula_of_your_own_keeps_its_sum(rubric_of: Any) -> None:
 
 async def test_a_formula_over_faults(rubric_of: Any) -> None:
     """A share of 0.7 where faults weigh 10 leaves a sum of -3."""
-    report = await rubric_of(-4, -6).grade("x", autograder=Lowest(0.7, 0.9))
+    report = await rubric_of(-4, -6).grade("x", judge=Lowest(0.7, 0.9))
     assert (report.score, report.raw_score, report.loss) == (0.7, pytest.approx(-3), 10)
 
 
 async def test_a_formula_without_normalising(rubric_of: Any) -> None:
     """The score is the sum."""
-    report = await rubric_of(3, 1).grade("x", autograder=Lowest(7.0, 9.0, normalize=False))
+    report = await rubric_of(3, 1).grade("x", judge=Lowest(7.0, 9.0, normalize=False))
     assert (report.score, report.raw_score, report.scale) == (7.0, 7.0, "raw")
 
 
@@ -153,7 +153,7 @@ async def test_a_formula_without_normalising(rubric_of: Any) -> None:
 async def test_a_formula_that_gives_no_number(rubric_of: Any, answer: float) -> None:
     """NaN is refused, and not clamped to a full score."""
     with pytest.raises(GradingError, match="give a finite number"):
-        await rubric_of(1).grade("x", autograder=Lowest(answer))
+        await rubric_of(1).grade("x", judge=Lowest(answer))
 
 
 async def test_a_formula_that_gives_no_report(rubric_of: Any) -> None:
@@ -164,14 +164,14 @@ async def test_a_formula_that_gives_no_report(rubric_of: Any) -> None:
             return 0.5
 
     with pytest.raises(GradingError, match="return an EvaluationReport"):
-        await rubric_of(1).grade("x", autograder=Bare("MET"))
+        await rubric_of(1).grade("x", judge=Bare("MET"))
 
 
 async def test_a_line_without_an_answer_stays_missing(rubric_of: Any) -> None:
     """A formula that skips it does not make the report whole."""
     missing = CriterionReport(requirement="Holds 2", weight=1, error="TimeoutError: slow")
     with pytest.raises(GradingError) as caught:
-        await rubric_of(3, 1).grade("x", autograder=Older(line("MET", 3), missing))
+        await rubric_of(3, 1).grade("x", judge=Older(line("MET", 3), missing))
     assert caught.value.report.answered == 1
 
 
@@ -182,7 +182,7 @@ async def test_a_grade_of_your_own(rubric_of: Any) -> None:
         async def grade(self, to_grade: Any, rubric: Any, query: Any = None) -> EvaluationReport:
             return EvaluationReport(score=0.6)
 
-    assert (await rubric_of(1).grade("x", autograder=Whole())).score == 0.6
+    assert (await rubric_of(1).grade("x", judge=Whole())).score == 0.6
 
 
 async def test_a_report_from_judge_is_the_report(rubric_of: Any) -> None:
@@ -192,7 +192,7 @@ async def test_a_report_from_judge_is_the_report(rubric_of: Any) -> None:
         async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
             return EvaluationReport(score=0.6)
 
-    report = await rubric_of(5).grade("x", autograder=Whole())
+    report = await rubric_of(5).grade("x", judge=Whole())
     assert (report.score, report.raw_score) == (0.6, 3.0)
 
 
@@ -206,7 +206,7 @@ async def test_without_calling_the_base(rubric_of: Any) -> None:
         async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
             return ["MET"]
 
-    assert (await rubric_of(5).grade("x", autograder=Careless())).score == 1.0
+    assert (await rubric_of(5).grade("x", judge=Careless())).score == 1.0
 
 
 async def test_a_length_penalty_on_a_grader_of_your_own(rubric_of: Any) -> None:
@@ -216,7 +216,7 @@ async def test_a_length_penalty_on_a_grader_of_your_own(rubric_of: Any) -> None:
         (Fixed("MET", "MET", length_penalty=penalty), 0.5),
         (Lowest(1.0, 0.8, length_penalty=penalty), 0.3),
     ]:
-        report = await rubric_of(3, 1).grade("two words", autograder=grader)
+        report = await rubric_of(3, 1).grade("two words", judge=grader)
         assert report.score == pytest.approx(score)
 
 
@@ -232,8 +232,8 @@ async def test_a_shipped_grader_with_a_step_of_its_own(rubric_of: Any) -> None:
         async def aggregate(self, judge_results: Any, *, normalize: bool = True) -> Any:
             return EvaluationReport(score=judge_results.score**2)
 
-    assert (await rubric_of(1).grade("x", autograder=Strict(FakeModel("MET")))).score == 0.0
-    assert (await rubric_of(1).grade("x", autograder=Squared(FakeModel(50)))).score == 0.25
+    assert (await rubric_of(1).grade("x", judge=Strict(FakeModel("MET")))).score == 0.0
+    assert (await rubric_of(1).grade("x", judge=Squared(FakeModel(50)))).score == 0.25
 
 
 class Halved:
@@ -249,7 +249,7 @@ async def test_a_formula_may_be_mixed_in(rubric_of: Any) -> None:
     class HalfGrader(Halved, PerCriterionGrader):
         pass
 
-    assert (await rubric_of(1).grade("x", autograder=HalfGrader(FakeModel("MET")))).score == 0.5
+    assert (await rubric_of(1).grade("x", judge=HalfGrader(FakeModel("MET")))).score == 0.5
 
 
 async def test_a_formula_over_what_a_panel_says(rubric_of: Any) -> None:
@@ -259,7 +259,7 @@ async def test_a_formula_over_what_a_panel_says(rubric_of: Any) -> None:
         pass
 
     judges = [PerCriterionGrader(FakeModel(said)) for said in ("MET", "MET", "UNMET")]
-    assert (await rubric_of(1).grade("x", autograder=HalfPanel(judges))).score == 0.5
+    assert (await rubric_of(1).grade("x", judge=HalfPanel(judges))).score == 0.5
     with pytest.raises(ValueError, match="gives one number for all criteria"):
         Cascade([HalfPanel(judges)])
 
@@ -287,7 +287,7 @@ async def test_a_formula_never_sees_half_an_answer(rubric_of: Any) -> None:
 
     model = FakeModel(["MET", ConnectionError("down")])
     with pytest.raises(GradingError) as caught:
-        await rubric_of(-1, -1).grade("x", autograder=Counting(model))
+        await rubric_of(-1, -1).grade("x", judge=Counting(model))
     assert caught.value.report.score is None
     assert set(caught.value.report.errors) == {"holds_1", "holds_2"}
 

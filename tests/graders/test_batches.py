@@ -30,7 +30,7 @@ async def test_as_few_calls_as_there_can_be(rubric_of: Any, size: Any, calls: in
     """Seven criteria; every answer goes to its own, so odd ones are met: 1 + 3 + 5 + 7 of 28."""
     model = FakeModel(by_number)
     grader = PerBatchGrader(model, size=size)
-    report = await rubric_of(*range(1, 8)).grade("x", autograder=grader)
+    report = await rubric_of(*range(1, 8)).grade("x", judge=grader)
     assert (len(model.calls), report.score) == (calls, pytest.approx(16 / 28))
 
 
@@ -41,8 +41,8 @@ async def test_the_ends_of_the_knob_are_the_two_graders(rubric_of: Any) -> None:
         (None, PerCriterionOneShotGrader, ("MET", "MET", "MET")),
     ]:
         one, other = FakeModel(answer), FakeModel(answer)
-        await rubric_of(1, 2, 3).grade("x", autograder=PerBatchGrader(one, size=size))
-        await rubric_of(1, 2, 3).grade("x", autograder=kind(other))
+        await rubric_of(1, 2, 3).grade("x", judge=PerBatchGrader(one, size=size))
+        await rubric_of(1, 2, 3).grade("x", judge=kind(other))
         assert one.calls == other.calls
 
 
@@ -57,13 +57,13 @@ async def test_raise_gives_the_exception(rubric_of: Any) -> None:
     """As the graders at the ends do."""
     rubric = rubric_of(1, 1, 1, on_error="raise")
     with pytest.raises(TimeoutError):
-        await rubric.grade("x", autograder=PerBatchGrader(FakeModel(TimeoutError()), size=2))
+        await rubric.grade("x", judge=PerBatchGrader(FakeModel(TimeoutError()), size=2))
 
 
 async def test_nothing_to_ask(rubric_of: Any) -> None:
     """No call."""
     model = FakeModel("MET")
-    assert (await rubric_of().grade("x", autograder=PerBatchGrader(model, size=3))).score is None
+    assert (await rubric_of().grade("x", judge=PerBatchGrader(model, size=3))).score is None
     assert model.calls == []
 
 

@@ -30,7 +30,7 @@ async def test_doubtful_criteria_go_to_the_next_judge(rubric_of: Any) -> None:
     cheap = Unsure(holds_1=0.0, holds_2=0.1, holds_3=0.18, holds_4=None)
     dear = FakeModel("UNMET")
     cascade = Cascade([cheap, PerCriterionGrader(dear)])
-    report = await rubric_of(1, 1, 1, 1).grade("x", autograder=cascade)
+    report = await rubric_of(1, 1, 1, 1).grade("x", judge=cascade)
     assert asked(dear) == ["Holds 3", "Holds 4"]
     assert [line.value for line in report.report] == [1.0, 1.0, 0.0, 0.0]
 
@@ -38,7 +38,7 @@ async def test_doubtful_criteria_go_to_the_next_judge(rubric_of: Any) -> None:
 async def test_a_line_lists_the_answers_of_all_judges(rubric_of: Any) -> None:
     """The line lists the answer of each judge; its reason is the last judge's."""
     cascade = Cascade([Unsure(holds_1=0.5), PerCriterionGrader(FakeModel("UNMET", reason="no"))])
-    [line] = (await rubric_of(1).grade("x", autograder=cascade)).report
+    [line] = (await rubric_of(1).grade("x", judge=cascade)).report
     assert [(step.name, step.verdict) for step in line.lines] == [
         ("Unsure", "MET"),
         ("FakeModel", "UNMET"),
@@ -51,7 +51,7 @@ async def test_doubt_can_be_set(rubric_of: Any) -> None:
     """With `doubt=0.5` a disagreement of 0.5 is accepted."""
     dear = FakeModel("UNMET")
     cascade = Cascade([Unsure(holds_1=0.5, holds_2=0.6), PerCriterionGrader(dear)], doubt=0.5)
-    await rubric_of(1, 1).grade("x", autograder=cascade)
+    await rubric_of(1, 1).grade("x", judge=cascade)
     assert asked(dear) == ["Holds 2"]
 
 
@@ -60,14 +60,14 @@ async def test_disagreeing_samples_go_to_the_next_judge(rubric_of: Any) -> None:
     cheap = FakeModel(["MET", "MET", "MET", "UNMET"])
     dear = FakeModel("MET")
     cascade = Cascade([Samples(PerCriterionGrader(cheap), 2), PerCriterionGrader(dear)])
-    await rubric_of(1, 1).grade("x", autograder=cascade)
+    await rubric_of(1, 1).grade("x", judge=cascade)
     assert asked(dear) == ["Holds 2"]
 
 
 async def test_a_failed_first_judge_is_replaced_by_the_next(rubric_of: Any) -> None:
     """The next judge is asked instead."""
     cascade = Cascade([PerCriterionGrader(FakeModel(DOWN)), PerCriterionGrader(FakeModel("MET"))])
-    report = await rubric_of(1).grade("x", autograder=cascade)
+    report = await rubric_of(1).grade("x", judge=cascade)
     assert (report.score, report.report[0].lines[0].error) == (1.0, "ConnectionError: down")
 
 
@@ -84,9 +84,9 @@ async def test_raise_gives_the_last_judge_s_exception(rubric_of: Any) -> None:
     rubric = rubric_of(1, on_error="raise")
     failing = PerCriterionGrader(FakeModel(DOWN))
     with pytest.raises(ConnectionError):
-        await rubric.grade("x", autograder=Cascade([Unsure(holds_1=0.5), failing]))
+        await rubric.grade("x", judge=Cascade([Unsure(holds_1=0.5), failing]))
     fine = Cascade([failing, PerCriterionGrader(FakeModel("MET"))])
-    assert (await rubric.grade("x", autograder=fine)).score == 1.0
+    assert (await rubric.grade("x", judge=fine)).score == 1.0
 
 
 async def test_three_steps(rubric_of: Any) -> None:
@@ -94,7 +94,7 @@ async def test_three_steps(rubric_of: Any) -> None:
     middle = Unsure(holds_2=0.0, holds_3=0.9)
     dear = FakeModel("UNMET")
     steps = [Unsure(holds_1=0.0, holds_2=0.9, holds_3=0.9), middle, PerCriterionGrader(dear)]
-    report = await rubric_of(1, 1, 1).grade("x", autograder=Cascade(steps))
+    report = await rubric_of(1, 1, 1).grade("x", judge=Cascade(steps))
     assert asked(dear) == ["Holds 3"]
     assert [len(line.lines) for line in report.report] == [0, 2, 3]
     assert report.score == pytest.approx(2 / 3)
@@ -104,7 +104,7 @@ async def test_without_doubt_the_next_judge_is_not_asked() -> None:
     """The second judge is not called at all."""
     dear = FakeModel("MET")
     cascade = Cascade([Panel([PerCriterionGrader(FakeModel("MET"))] * 2), PerCriterionGrader(dear)])
-    assert (await Rubric([{"requirement": "Is short"}]).grade("x", autograder=cascade)).score == 1.0
+    assert (await Rubric([{"requirement": "Is short"}]).grade("x", judge=cascade)).score == 1.0
     assert dear.calls == []
 
 

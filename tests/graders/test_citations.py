@@ -53,7 +53,7 @@ def graded(
 ):
     """The one line of a report whose judge gives this reason."""
     rubric = Rubric.from_dict(
-        [criterion], autograder=PerCriterionGrader(FakeModel(verdict, reason=reason)), **options
+        [criterion], judge=PerCriterionGrader(FakeModel(verdict, reason=reason)), **options
     )
     try:
         return rubric.grade_sync(said, query="Where is it?").report[0]
@@ -319,7 +319,7 @@ def test_runs_and_reports_keep_citations(tmp_path: Path):
             criterion_status="MET", explanation='It looks [m3.call1: "search_orders"], pays [m9].'
         )
 
-    rubric = Rubric.from_dict([LOOKS], autograder=PerCriterionGrader(ask))
+    rubric = Rubric.from_dict([LOOKS], judge=PerCriterionGrader(ask))
     run(score_rows(rubric, [{"prompt": PROMPT, "completion": AGENT}], folder=tmp_path / "run"))
     found = (
         {"part": "m3.call1", "quote": "search_orders", "start": 0, "end": 13},
@@ -331,7 +331,7 @@ def test_runs_and_reports_keep_citations(tmp_path: Path):
         EvaluationReport.from_dict(json.loads(row.report.model_dump_json())).report[0].citations
         == found
     )
-    again = Rubric.from_dict([{**LOOKS, "weight": 2}], autograder=PerCriterionGrader(ask))
+    again = Rubric.from_dict([{**LOOKS, "weight": 2}], judge=PerCriterionGrader(ask))
     run(rescore(Run.open(tmp_path / "run"), again, tmp_path / "again"))
     assert next(iter(Run.open(tmp_path / "again").rows())).report.report[0].citations == found
     shown = subprocess.run(

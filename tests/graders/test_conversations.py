@@ -66,7 +66,7 @@ HEALTH = [
 def prompt_of(prompt: Any, completion: Any, **options: Any) -> str:
     """The whole prompt of the judge after its system prompt, as an endpoint received it."""
     with ModelServer("MET") as server:
-        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=server.model), **options)
+        rubric = Rubric([CRITERION], judge=PerCriterionGrader(model=server.model), **options)
         rubric.score_rollout_sync(prompt=prompt, completion=completion)
         [asked] = server.asked
         return asked.user
@@ -83,7 +83,7 @@ def test_a_judge_reads_the_calls_of_tools_in_order() -> None:
         return "MET" if found and "refund({" in after and "refund({" not in before else "UNMET"
 
     with ModelServer(judge) as server:
-        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=server.model))
+        rubric = Rubric([CRITERION], judge=PerCriterionGrader(model=server.model))
         blind = [AGENT[2] | {"tool_calls": [call(1, "refund", "{}")]}, *AGENT[3:]]
         rewards = rubric.score_rollouts([SHOP, SHOP], [AGENT, blind], ["", ""])["reward"]
     assert rewards == [1.0, 0.0]
@@ -138,7 +138,7 @@ def test_all_criteria_share_the_conversation_as_a_prefix() -> None:
     """It comes first, byte for byte the same, and the criterion last."""
     model = FakeModel("MET")
     rubric = Rubric(
-        [{"requirement": f"Holds {n}"} for n in range(10)], autograder=PerCriterionGrader(model)
+        [{"requirement": f"Holds {n}"} for n in range(10)], judge=PerCriterionGrader(model)
     )
     rubric.score_rollout_sync(prompt=HEALTH, completion=AGENT * 6)
     users = [user for _, user in model.calls]
@@ -209,7 +209,7 @@ async def test_a_grader_of_its_own_reads_all_of_it() -> None:
 def test_a_conversation_with_words_in_it_is_no_degenerate_answer() -> None:
     """One without any is, whatever tags stand around its turns."""
     model = FakeModel("MET")
-    rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model))
+    rubric = Rubric([CRITERION], judge=PerCriterionGrader(model))
     ending = [*AGENT[:4], {"role": "assistant", "content": ":"}]
     assert rubric.score_rollout_sync(prompt=SHOP, completion=ending)["reward"] == 1.0
     empty = [
@@ -226,7 +226,7 @@ async def test_references_and_anchors_go_with_a_conversation() -> None:
     model = FakeModel("MET")
     anchors = [Anchor("Is done", "Done.", "MET"), Anchor("Is done", "Not yet.", "UNMET")]
     grader = Referenced(Anchored(PerCriterionGrader(model), anchors))
-    await Rubric([CRITERION], autograder=grader).score(
+    await Rubric([CRITERION], judge=grader).score(
         [Rollout(prompt=SHOP, completion=AGENT, answer="order 12")]
     )
     [(system, user)] = model.calls
@@ -290,7 +290,7 @@ def test_a_rubric_says_what_its_judges_read(
     rubric = Rubric.from_dict(
         {"criteria": [CRITERION], **({} if shows is None else {"shows": shows})}
     )
-    rubric.autograder = PerCriterionGrader(model)
+    rubric.grader = PerCriterionGrader(model)
     [report] = run(rubric.score([Rollout(prompt=SHOP, completion=AGENT)]))
     [(_, user)] = model.calls
     assert [words for words in there if words not in user] == []
@@ -310,7 +310,7 @@ def test_thinking_that_is_given_apart_is_left_out_on_request() -> None:
     model = FakeModel("MET")
     thinkings: tuple[Thinking | None, ...] = (None, "shown", "hidden")
     for thinking in thinkings:
-        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model), thinking=thinking)
+        rubric = Rubric([CRITERION], judge=PerCriterionGrader(model), thinking=thinking)
         rubric.grade_sync({"thinking": "hm", "output": "4"})
     assert ["hm" in user for _, user in model.calls] == [True, True, False]
 
@@ -318,10 +318,8 @@ def test_thinking_that_is_given_apart_is_left_out_on_request() -> None:
 def test_another_judge_leaves_the_choice_alone() -> None:
     """What is shown belongs to the rubric, so that a grader that is given for one call shows as much."""
     model = FakeModel("MET")
-    rubric = Rubric([CRITERION], autograder=PerCriterionGrader(FakeModel("UNMET")), shows="last")
-    run(
-        rubric.score([Rollout(prompt=SHOP, completion=AGENT)], autograder=PerCriterionGrader(model))
-    )
+    rubric = Rubric([CRITERION], judge=PerCriterionGrader(FakeModel("UNMET")), shows="last")
+    run(rubric.score([Rollout(prompt=SHOP, completion=AGENT)], judge=PerCriterionGrader(model)))
     assert "search_orders(" not in model.calls[0][1]
 
 
@@ -331,14 +329,14 @@ def test_a_rubric_inside_shows_as_much_as_the_one_around_it() -> None:
     inner, own = Rubric([CRITERION], name="inner"), Rubric([CRITERION], name="own", shows="all")
     around = Rubric(
         [inner.as_criterion(), own.as_criterion()],
-        autograder=PerCriterionGrader(model),
+        judge=PerCriterionGrader(model),
         shows="last",
     )
     [report] = run(around.score([Rollout(prompt=SHOP, completion=AGENT)]))
     assert sorted("search_orders(" in user for _, user in model.calls) == [False, True]
     assert report.lines[0].reason.startswith("judges were shown: last; left out:")
     group = RubricGroup([Rubric([CRITERION]), Rubric([CRITERION], shows="all")], shows="last")
-    group.autograder = PerCriterionGrader(model)
+    group.grader = PerCriterionGrader(model)
     [report] = run(group.score([Rollout(prompt=SHOP, completion=AGENT)]))
     assert sorted("search_orders(" in user for _, user in model.calls[2:]) == [False, True]
     assert report.shown.startswith("last; left out:")
@@ -395,7 +393,7 @@ def test_an_image_is_an_error_and_shares_no_verdict(tmp_path: Path) -> None:
     """The same prompt without the image has a cached verdict, which the one with the image does not get."""
     with ModelServer("MET") as server:
         rubric = Rubric(
-            [CRITERION], autograder=PerCriterionGrader(model=model_of(server.model, cache=tmp_path))
+            [CRITERION], judge=PerCriterionGrader(model=model_of(server.model, cache=tmp_path))
         )
         bare = [{"role": "user", "content": "What is this?"}]
         reports = [
@@ -418,7 +416,7 @@ def test_described_images_have_verdicts_of_their_own(tmp_path: Path) -> None:
     other = json.loads(json.dumps(PICTURE).replace("iVBORw0KGgo=", "iVBORw0KGgs="))
     with ModelServer("MET") as server:
         grader = PerCriterionGrader(model=model_of(server.model, cache=tmp_path))
-        rubric = Rubric([CRITERION], autograder=grader, shows="described")
+        rubric = Rubric([CRITERION], judge=grader, shows="described")
         rollouts = [
             Rollout(prompt=prompt, completion="A cat.") for prompt in (PICTURE, other, PICTURE)
         ]
@@ -443,9 +441,7 @@ def test_an_image_in_the_response_fails_its_criteria_alone() -> None:
             ],
         }
     ]
-    rubric = Rubric(
-        [CRITERION, lambda completion: 1.0], autograder=PerCriterionGrader(FakeModel("MET"))
-    )
+    rubric = Rubric([CRITERION, lambda completion: 1.0], judge=PerCriterionGrader(FakeModel("MET")))
     with pytest.raises(GradingError, match=r"cannot take m1\.image1") as caught:
         rubric.grade_sync(said)
     assert caught.value.report.metrics == {"check_2": 1.0}
@@ -458,7 +454,7 @@ async def test_a_run_knows_what_was_shown(tmp_path: Path) -> None:
     """Its rows say so, and answers to one view are not kept for another."""
     model = FakeModel("MET")
     rows = [{"prompt": SHOP, "completion": AGENT}]
-    last = Rubric([CRITERION], autograder=PerCriterionGrader(model), shows="last")
+    last = Rubric([CRITERION], judge=PerCriterionGrader(model), shows="last")
     await score_rows(last, rows, folder=tmp_path / "last")
     run_ = Run.open(tmp_path / "last")
     assert run_.about.judge is not None
@@ -467,11 +463,11 @@ async def test_a_run_knows_what_was_shown(tmp_path: Path) -> None:
     assert row.report.shown.startswith("last; left out: 2 texts")
     await rescore(
         run_,
-        Rubric([CRITERION], autograder=last.autograder, shows="last", name="same"),
+        Rubric([CRITERION], judge=last.grader, shows="last", name="same"),
         tmp_path / "same",
     )
     assert len(model.calls) == 1
-    await rescore(run_, Rubric([CRITERION], autograder=last.autograder), tmp_path / "all")
+    await rescore(run_, Rubric([CRITERION], judge=last.grader), tmp_path / "all")
     assert len(model.calls) == 2
 
 
@@ -491,7 +487,7 @@ def test_the_page_tells_what_was_left_out_and_where_a_quotation_is() -> None:
 def test_a_prompt_of_bytes_is_an_error_of_its_rollout():
     """It would be left out in silence; the rollout beside it has its score."""
     rubric = Rubric.from_dict(
-        [{"requirement": "Is polite"}], autograder=PerCriterionGrader(FakeModel("MET"))
+        [{"requirement": "Is polite"}], judge=PerCriterionGrader(FakeModel("MET"))
     )
     told, good = run(
         rubric.score(

@@ -46,7 +46,7 @@ async def test_a_failed_veto_decides_the_result() -> None:
     """The score is 0 whatever the other answer is, so it is not asked for."""
     rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE])
     model = FakeModel("UNMET")
-    report = await rubric.grade("x", autograder=EarlyStop(PerCriterionGrader(model)))
+    report = await rubric.grade("x", judge=EarlyStop(PerCriterionGrader(model)))
     assert (report.score, report.raw_score, report.vetoed_by) == (0.0, 0.0, ("is_safe",))
     assert (report.scored, report.asked, report.unneeded, report.coverage) == (True, 1, 1, 0.5)
     kind, safe = report.report
@@ -60,7 +60,7 @@ async def test_unasked_lines_survive_writing() -> None:
     """The report is written to a dict and read back."""
     rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE])
     grader = EarlyStop(PerCriterionGrader(FakeModel("UNMET")))
-    report = await rubric.grade("x", autograder=grader)
+    report = await rubric.grade("x", judge=grader)
     assert report.to_dict()["report"][0]["asked"] is False
     assert report.to_dict()["unneeded"] == 1
     assert EvaluationReport.from_dict(report.to_dict()).report == report.report
@@ -72,7 +72,7 @@ async def test_after_a_passed_veto_everything_is_asked() -> None:
         [Criterion(requirement="Is kind", weight=5), SAFE, Criterion(requirement="N", weight=0)]
     )
     grader = Known({"is_kind": True, "is_safe": True, "n": True})
-    report = await rubric.grade("x", autograder=EarlyStop(grader))
+    report = await rubric.grade("x", judge=EarlyStop(grader))
     assert grader.rounds == [["is_safe"], ["is_kind", "n"]]
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 6.0, 0)
 
@@ -82,7 +82,7 @@ async def test_a_cap_above_zero_decides_nothing_by_itself() -> None:
     veto = SAFE.with_fields(cap=0.5)
     rubric = Rubric([veto, Criterion(requirement="Is kind", weight=5)])
     grader = Known({"is_safe": False, "is_kind": False})
-    report = await rubric.grade("x", autograder=EarlyStop(grader))
+    report = await rubric.grade("x", judge=EarlyStop(grader))
     assert (report.score, report.unneeded, len(grader.rounds)) == (0.0, 0, 2)
 
 
@@ -90,7 +90,7 @@ async def test_faults_that_could_lower_the_reward_are_asked() -> None:
     """The score is decided, but the sum is not: it is -3 if the fault is committed."""
     rubric = Rubric([SAFE, Criterion(requirement="Is rude", weight=-3)])
     grader = Known({"is_safe": False, "is_rude": True})
-    report = await rubric.grade("x", autograder=EarlyStop(grader))
+    report = await rubric.grade("x", judge=EarlyStop(grader))
     assert (report.score, report.raw_score, report.unneeded) == (0.0, -3.0, 0)
 
 
@@ -110,7 +110,7 @@ async def test_a_failure_that_cannot_change_the_result_is_kept_as_an_error() -> 
     """One veto failed and the other has no answer. The score is 0 in any case."""
     rubric = Rubric([SAFE, SAFE.with_fields(name="legal"), Criterion(requirement="Is kind")])
     grader = EarlyStop(Known({"is_safe": False, "legal": Score.failed("TimeoutError: slow")}))
-    report = await rubric.grade("x", autograder=grader)
+    report = await rubric.grade("x", judge=grader)
     assert (report.score, report.scored, report.unneeded) == (0.0, True, 2)
     assert report.errors == {"legal": "TimeoutError: slow"}
 
@@ -121,7 +121,7 @@ async def test_a_failure_that_cannot_change_the_result_is_kept_as_an_error() -> 
 async def test_it_stops_when_the_threshold_is_reached(rubric_of: Any) -> None:
     """4 + 3 of 10 reach 0.7. The 4 is asked first, since a failure there decides the result."""
     grader = known(True, True, True, True)
-    report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.7))
+    report = await rubric_of(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.7))
     assert grader.rounds == [["holds_4"], ["holds_3"]]
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 10.0, 2)
 
@@ -129,7 +129,7 @@ async def test_it_stops_when_the_threshold_is_reached(rubric_of: Any) -> None:
 async def test_it_stops_when_the_threshold_is_out_of_reach(rubric_of: Any) -> None:
     """Without the 4 at most 6 of 10 are possible, so one call is enough."""
     grader = known(True, True, True, False)
-    report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.7))
+    report = await rubric_of(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.7))
     assert (report.score, report.raw_score) == (0.0, 0.0)
     assert (report.metrics, report.unneeded) == ({"holds_4": 0.0}, 3)
     assert grader.rounds == [["holds_4"]]
@@ -138,7 +138,7 @@ async def test_it_stops_when_the_threshold_is_out_of_reach(rubric_of: Any) -> No
 async def test_rounds_go_on_until_the_result_is_decided(rubric_of: Any) -> None:
     """The 4 alone cannot decide 0.5, so 3 and 4 are asked together. Then the 2 decides."""
     grader = known(True, True, False, True)
-    report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.5))
+    report = await rubric_of(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.5))
     assert (grader.rounds, report.score) == ([["holds_3", "holds_4"], ["holds_2"]], 1.0)
 
 
@@ -154,7 +154,7 @@ async def test_a_missing_decisive_answer_leaves_it_unscored(
 async def test_a_threshold_on_the_sum(rubric_of: Any) -> None:
     """With normalize=False the threshold is in points: 4 reach 3.5."""
     grader = EarlyStop(known(True, True, normalize=False), threshold=3.5)
-    report = await rubric_of(1, 4).grade("x", autograder=grader)
+    report = await rubric_of(1, 4).grade("x", judge=grader)
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 1.0, 1)
 
 
@@ -188,7 +188,7 @@ async def test_a_threshold_of_zero_is_reached_by_the_first_criterion_that_applie
 async def test_values_above_one_decide_nothing(rubric_of: Any) -> None:
     """A custom judge may give 7; then everything is asked."""
     grader = known(7.0, 0.0)
-    report = await rubric_of(1, 1).grade("x", autograder=EarlyStop(grader, threshold=0.9))
+    report = await rubric_of(1, 1).grade("x", judge=EarlyStop(grader, threshold=0.9))
     assert (report.score, report.unneeded) == (1.0, 0)
 
 
@@ -197,7 +197,7 @@ async def test_the_reward_of_a_state() -> None:
     states = [make_state("one"), make_state("two")]
     model = FakeModel(lambda system, user: "MET" if "two" in user else "UNMET")
     rubric = Rubric(
-        [SAFE, Criterion(requirement="Is kind")], autograder=EarlyStop(PerCriterionGrader(model))
+        [SAFE, Criterion(requirement="Is kind")], judge=EarlyStop(PerCriterionGrader(model))
     )
     await rubric.score_group(states)
     assert [(s["reward"], s["advantage"]) for s in states] == [(0.0, -1.0), (2.0, 1.0)]
@@ -207,7 +207,7 @@ async def test_the_reward_of_a_state() -> None:
 async def test_beside_a_check(rubric_of: Any) -> None:
     """A check of weight 2 and a pass worth all 4 judged points make 6 of 6."""
     rubric = Rubric([lambda: 1.0, *rubric_of(3, 1).criteria], weights=[2, None, None])
-    report = await rubric.grade("x", autograder=EarlyStop(known(True, False), threshold=0.7))
+    report = await rubric.grade("x", judge=EarlyStop(known(True, False), threshold=0.7))
     assert (report.raw_score, report.score, report.unneeded) == (6.0, 1.0, 1)
 
 

@@ -50,7 +50,7 @@ def binary(*verdict: Token) -> Speaks:
 
 
 async def graded(model: Any, rubric: Rubric) -> Any:
-    report = await rubric.grade("x", autograder=Expectation(PerCriterionGrader(model=model)))
+    report = await rubric.grade("x", judge=Expectation(PerCriterionGrader(model=model)))
     return report.report[0]
 
 
@@ -118,7 +118,7 @@ async def test_many_criteria_in_one_reply(rubric_of: Any) -> None:
         token('"}]}'),
     )
     grader = Expectation(PerCriterionOneShotGrader(model=model))
-    report = await rubric_of(1, 1).grade("x", autograder=grader)
+    report = await rubric_of(1, 1).grade("x", judge=grader)
     assert [line.value for line in report.report] == [pytest.approx(0.4), pytest.approx(0.8)]
 
 
@@ -126,7 +126,7 @@ async def test_a_veto_passes_by_its_verdict(caplog: Any) -> None:
     """MET with a probability of 0.9 passes a required criterion, and its value is 0.9."""
     rubric = Rubric([Criterion(requirement="Is safe", required=True)])
     model = binary(token("MET", ("UN", 0.1), chance=0.9))
-    report = await rubric.grade("x", autograder=Expectation(PerCriterionGrader(model=model)))
+    report = await rubric.grade("x", judge=Expectation(PerCriterionGrader(model=model)))
     assert (report.score, report.vetoed_by) == (pytest.approx(0.9), ())
     assert "no log-probabilities" not in caplog.text
 
@@ -137,7 +137,7 @@ async def test_without_log_probabilities_a_verdict_counts_as_it_is(
     """The verdict keeps its value, without a disagreement, and one warning is logged."""
     grader = Expectation(PerCriterionGrader(lambda system_prompt, user_prompt: {"choice": "MET"}))
     for _ in range(2):
-        report = await rubric_of(1).grade("x", autograder=grader)
+        report = await rubric_of(1).grade("x", judge=grader)
         assert (report.score, report.disagreements) == (1.0, {})
     assert caplog.text.count("gave no log-probabilities") == 1
 
@@ -145,7 +145,7 @@ async def test_without_log_probabilities_a_verdict_counts_as_it_is(
 async def test_a_degenerate_text_logs_no_warning(rubric_of: Any, caplog: Any) -> None:
     """A degenerate text is scored without a call, so no warning is logged."""
     grader = Expectation(PerCriterionGrader(model=binary(token("MET"))))
-    assert (await rubric_of(1).grade("...", autograder=grader)).score == 0.0
+    assert (await rubric_of(1).grade("...", judge=grader)).score == 0.0
     assert caplog.text == ""
 
 
@@ -160,7 +160,7 @@ async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
     model = binary(token("MET"))
     await graded(model, rubric_of(1))
     few = Expectation(PerCriterionGrader(model=model), alternatives=5)
-    await rubric_of(1).grade("x", autograder=few)
+    await rubric_of(1).grade("x", judge=few)
     assert [request.logprobs for request in model.asked] == [20, 5]
 
 

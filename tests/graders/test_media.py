@@ -98,7 +98,7 @@ def scored(
     """The report of a rollout, and the endpoint that was asked."""
     with ModelServer("MET") as server:
         model = model_of(server.model, media=media, limits=LIMITS)
-        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=model), **options)
+        rubric = Rubric([CRITERION], judge=PerCriterionGrader(model=model), **options)
         [report] = run(rubric.score([Rollout(prompt=prompt, completion=completion)]))
         return report, server
 
@@ -145,7 +145,7 @@ def test_every_criterion_shares_the_media_as_a_prefix() -> None:
         model = model_of(server.model, media="image")
         rubric = Rubric(
             [{"requirement": f"Holds {n}"} for n in range(4)],
-            autograder=PerCriterionGrader(model=model),
+            judge=PerCriterionGrader(model=model),
         )
         rubric.score_rollout_sync(
             prompt=asking(image(), image(url_of("image/gif"))), completion="It is red."
@@ -269,7 +269,7 @@ async def asked_about_all(model: Any, *leave_out: str) -> None:
         for kind, data in MEDIA.items()
     ]
     parts = [part for part in parts if part["type"] not in leave_out]
-    rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=model))
+    rubric = Rubric([CRITERION], judge=PerCriterionGrader(model=model))
     [report] = await rubric.score([Rollout(prompt=asking(*parts), completion="All of it.")])
     assert report.errors == {}
 
@@ -322,7 +322,7 @@ async def test_google_takes_the_request() -> None:
 def test_other_graders_show_media_too(grader: Any, most_calls: int) -> None:
     """Whatever stands around the one that asks."""
     with ModelServer(lambda system, user: 85 if "overall_score" in system else "MET") as server:
-        rubric = Rubric([CRITERION], autograder=grader(model_of(server.model, media="image")))
+        rubric = Rubric([CRITERION], judge=grader(model_of(server.model, media="image")))
         [report] = run(rubric.score([Rollout(prompt=asking(image()), completion="A red square.")]))
         assert (report.errors, report.score is not None) == ({}, True)
         assert 1 <= len(server.asked) <= most_calls
@@ -385,7 +385,7 @@ class InText(Autograder):
 def test_a_judge_that_reads_text_alone_is_never_asked_with_less(grader: Any) -> None:
     """Neither a grader of one's own, nor a function of two texts, nor a panel around one."""
     [report] = run(
-        Rubric([CRITERION], autograder=grader).score(
+        Rubric([CRITERION], judge=grader).score(
             [Rollout(prompt=asking(image()), completion="Red.")]
         )
     )
@@ -399,7 +399,7 @@ def test_one_judge_of_a_panel_that_cannot_see_is_an_error_of_its_own() -> None:
         seeing, blind = (
             PerCriterionGrader(model=model_of(server.model, media=kinds)) for kinds in ("image", ())
         )
-        rubric = Rubric([CRITERION], autograder=Panel([seeing, blind]))
+        rubric = Rubric([CRITERION], judge=Panel([seeing, blind]))
         [report] = run(rubric.score([Rollout(prompt=asking(image()), completion="Red.")]))
         assert [(vote.verdict, vote.error is None) for vote in report.lines[0].lines] == [
             ("MET", True),
@@ -482,7 +482,7 @@ def test_verdicts_are_kept_by_the_content_of_media(tmp_path: Path) -> None:
     """The same image in another shape has its verdict already; another image is another question."""
     with ModelServer("MET") as server:
         model = model_of(server.model, media="image", cache=tmp_path)
-        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=model))
+        rubric = Rubric([CRITERION], judge=PerCriterionGrader(model=model))
         same = {"type": "image", "image": MEDIA["image/png"]}
         other = {"type": "image", "image": picture("PNG", color="blue")}
         for part in (image(), same, other):
@@ -496,7 +496,7 @@ def test_a_log_holds_a_digest_in_place_of_the_content() -> None:
     """And the key of a cache does."""
     with ModelServer("MET") as server, log_calls() as calls:
         rubric = Rubric(
-            [CRITERION], autograder=PerCriterionGrader(model=model_of(server.model, media="image"))
+            [CRITERION], judge=PerCriterionGrader(model=model_of(server.model, media="image"))
         )
         rubric.score_rollout_sync(prompt=asking(image()), completion="Red.")
     told = json.dumps([call._asdict() for call in calls])
@@ -548,7 +548,7 @@ def test_the_size_of_every_kind_of_webp_is_read(lossless: bool) -> None:
 def test_a_dry_run_counts_media() -> None:
     """In tokens and in dollars."""
     model = model_of("http://127.0.0.1:1/v1#own", media="image", price=Price(1.0, 0.0))
-    rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=model))
+    rubric = Rubric([CRITERION], judge=PerCriterionGrader(model=model))
     spent = []
     for parts in ([], [{"type": "image", "image": picture("PNG", (1024, 1024))}]):
         with dry_run() as ledger:

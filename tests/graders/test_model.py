@@ -47,7 +47,7 @@ def by_requirement(system: str, user: str) -> str:
 async def test_one_call_a_criterion(rubric_of: Any, serve: Any) -> None:
     """3 of 4 are met, by the words of each."""
     server = serve(by_requirement)
-    report = await rubric_of(3, 1).grade("a text", autograder=PerCriterionGrader(model=at(server)))
+    report = await rubric_of(3, 1).grade("a text", judge=PerCriterionGrader(model=at(server)))
     assert (report.score, server.calls) == (0.75, 2)
     assert [line.reason for line in report.report] == ["because the rule says so"] * 2
 
@@ -56,7 +56,7 @@ async def test_one_call_for_all(rubric_of: Any, serve: Any) -> None:
     """With the schema of a list."""
     server = serve(("MET", "UNMET"))
     grader = PerCriterionOneShotGrader(model=at(server))
-    assert (await rubric_of(3, 1).grade("a text", autograder=grader)).score == 0.75
+    assert (await rubric_of(3, 1).grade("a text", judge=grader)).score == 0.75
     schema = server.asked[0].body["response_format"]["json_schema"]
     assert (schema["name"], server.calls) == ("OneShotOutput", 1)
 
@@ -65,14 +65,14 @@ async def test_one_number_for_all(rubric_of: Any, serve: Any) -> None:
     """From 0 to 100."""
     server = serve(85)
     grader = RubricAsJudgeGrader(model=at(server))
-    assert (await rubric_of(3, 1).grade("a text", autograder=grader)).score == 0.85
+    assert (await rubric_of(3, 1).grade("a text", judge=grader)).score == 0.85
 
 
 async def test_prompts_about_one_response_share_their_start(rubric_of: Any, serve: Any) -> None:
     """Byte for byte, up to the criterion: with ten criteria over nine tenths of all tokens."""
     server = serve("MET")
     text = "A sentence of the response. " * 100
-    await rubric_of(*[1] * 10).grade(text, autograder=PerCriterionGrader(model=at(server)))
+    await rubric_of(*[1] * 10).grade(text, judge=PerCriterionGrader(model=at(server)))
     users = {asked.user.partition("<criterion_type>")[0] for asked in server.asked}
     assert len(users) == 1
     assert server.cached_tokens > 0.85 * server.prompt_tokens
@@ -103,7 +103,7 @@ async def test_labels_are_asked_for_and_checked(serve: Any) -> None:
     cool = '{"explanation": "so", "choice": "cool"}'
     warm = cool.replace("cool", "Warm")
     server = serve(warm, faults=[Fault.saying(cool)])
-    report = await Rubric([SCALE]).grade("x", autograder=PerCriterionGrader(model=at(server)))
+    report = await Rubric([SCALE]).grade("x", judge=PerCriterionGrader(model=at(server)))
     assert (report.report[0].verdict, report.score) == ("warm", 1.0)
     assert "'cool' was not on offer (cold, polite, warm)" in server.asked[1].user
     assert server.asked[0].body["response_format"]["json_schema"]["name"] == "ChoiceOutput"

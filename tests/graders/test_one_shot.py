@@ -29,7 +29,7 @@ async def test_one_call_for_all(rubric_of: Any) -> None:
         return reply((1, "MET"), (2, "UNMET"), (3, "UNMET"))
 
     grader = PerCriterionOneShotGrader(ask)
-    report = await rubric_of(10, 8, -15).grade("a text", query="q", autograder=grader)
+    report = await rubric_of(10, 8, -15).grade("a text", query="q", judge=grader)
     assert report.score == pytest.approx(10 / 18)
     assert [line.reason for line in report.report] == ["so", "so", "so"]
     assert calls == [
@@ -52,7 +52,7 @@ async def test_one_call_for_all(rubric_of: Any) -> None:
 async def test_replies_are_matched_by_number(rubric_of: Any, given: Any) -> None:
     """3 of 4, whatever the order and spelling."""
     grader = PerCriterionOneShotGrader(FakeModel(given))
-    assert (await rubric_of(3, 1).grade("a text", autograder=grader)).score == 0.75
+    assert (await rubric_of(3, 1).grade("a text", judge=grader)).score == 0.75
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ async def test_raise_gives_the_original_exception_or_a_sentence(rubric_of: Any) 
     """A missing verdict is raised as a JudgeError that names the criterion."""
     rubric = rubric_of(1, 1, on_error="raise")
     with pytest.raises(TimeoutError):
-        await rubric.grade("x", autograder=PerCriterionOneShotGrader(FakeModel(TimeoutError())))
+        await rubric.grade("x", judge=PerCriterionOneShotGrader(FakeModel(TimeoutError())))
     missing = PerCriterionOneShotGrader(FakeModel(reply((1, "MET"))))
     with pytest.raises(JudgeError, match=r"'holds_2' has no answer: .* gave no verdict"):
-        await rubric.grade("x", autograder=missing)
+        await rubric.grade("x", judge=missing)
 
 
 async def test_nothing_to_ask_asks_nothing(rubric_of: Any) -> None:
     """An empty rubric costs no call and has no score."""
     model = FakeModel(reply((1, "MET")))
     grader = PerCriterionOneShotGrader(model)
-    assert (await rubric_of().grade("a text", autograder=grader)).score is None
+    assert (await rubric_of().grade("a text", judge=grader)).score is None
     assert (await grader.grade("a text", [])).score is None
     assert model.calls == []
 
@@ -155,7 +155,7 @@ async def test_labels_of_a_scale() -> None:
         }
     )
     rubric = Rubric([Criterion(requirement="Is short"), scale])
-    report = await rubric.grade("x", autograder=PerCriterionOneShotGrader(FakeModel(given)))
+    report = await rubric.grade("x", judge=PerCriterionOneShotGrader(FakeModel(given)))
     assert report.score == pytest.approx(2 / 3)
 
 
@@ -164,7 +164,7 @@ async def test_an_empty_reply_is_asked_again(rubric_of: Any) -> None:
     replies = iter([{"criteria_evaluations": []}, reply((1, "MET"), (2, "UNMET"))])
     with ModelServer(lambda system, user: next(replies)) as server:
         grader = PerCriterionOneShotGrader(model=server.model)
-        report = await rubric_of(3, 1).grade("a text", autograder=grader)
+        report = await rubric_of(3, 1).grade("a text", judge=grader)
         assert (report.score, len(server.asked)) == (0.75, 2)
 
 

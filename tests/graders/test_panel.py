@@ -65,7 +65,7 @@ async def test_rules(
     rubric_of: Any, rule: Any, weight: float, answers: list[str], value: float, apart: float
 ) -> None:
     """A tie gives the lower score. If one of three judges differs, two of three pairs differ."""
-    report = await rubric_of(weight).grade("x", autograder=Panel(judges(*answers), rule=rule))
+    report = await rubric_of(weight).grade("x", judge=Panel(judges(*answers), rule=rule))
     [line] = report.report
     assert line.value == pytest.approx(value)
     assert line.disagreement == pytest.approx(apart)
@@ -78,7 +78,7 @@ async def test_rules(
 async def test_weights_of_judges(rubric_of: Any, rule: Any, value: Any) -> None:
     """With weights 3, 1 and 1 the first judge is the majority, and the mean is (1 + 1) / 5."""
     panel = Panel(judges("UNMET", "MET", "MET"), rule=rule, weights=[3, 1, 1])
-    assert (await rubric_of(1).grade("x", autograder=panel)).report[0].value == value
+    assert (await rubric_of(1).grade("x", judge=panel)).report[0].value == value
 
 
 async def test_a_line_lists_the_votes(rubric_of: Any) -> None:
@@ -86,7 +86,7 @@ async def test_a_line_lists_the_votes(rubric_of: Any) -> None:
     panel = Panel(
         {"strict": judges("UNMET")[0], "kind": judges("MET")[0], "third": judges(DOWN)[0]}
     )
-    report = await rubric_of(1).grade("x", autograder=panel)
+    report = await rubric_of(1).grade("x", judge=panel)
     [line] = report.report
     assert [(vote.name, vote.verdict, vote.error) for vote in line.lines] == [
         ("strict", "UNMET", None),
@@ -102,7 +102,7 @@ async def test_a_vote_is_a_line_of_its_voter() -> None:
     """It has the voter's name and weight; of the criterion it has only the answer."""
     criterion = Criterion(requirement="Is kind", weight=-4, tags=("tone",))
     panel = Panel({"strict": judges("MET")[0], "kind": judges("UNMET")[0]}, weights=[3, 1])
-    [line] = (await Rubric([criterion]).grade("x", autograder=panel)).report
+    [line] = (await Rubric([criterion]).grade("x", judge=panel)).report
     assert (line.name, line.requirement, line.weight) == ("is_kind", "Is kind", -4)
     fields = [(v.name, v.requirement, v.weight, v.tags, v.counted) for v in line.lines]
     assert fields == [("strict", None, 3.0, (), False), ("kind", None, 1.0, (), False)]
@@ -112,13 +112,13 @@ async def test_a_vote_is_a_line_of_its_voter() -> None:
 
 async def test_judges_without_names_are_called_by_their_model(rubric_of: Any) -> None:
     """Equal names are numbered."""
-    report = await rubric_of(1).grade("x", autograder=Panel(judges("MET", "MET")))
+    report = await rubric_of(1).grade("x", judge=Panel(judges("MET", "MET")))
     assert [vote.name for vote in report.report[0].lines] == ["FakeModel", "FakeModel_2"]
 
 
 async def test_a_failed_judge_is_named_and_the_others_count(rubric_of: Any) -> None:
     """The reason counts two of the two judges that answered, not two of three."""
-    report = await rubric_of(1).grade("x", autograder=Panel(judges("MET", DOWN, "MET")))
+    report = await rubric_of(1).grade("x", judge=Panel(judges("MET", DOWN, "MET")))
     [line] = report.report
     assert (line.value, line.disagreement, report.scored) == (1.0, 0.0, True)
     assert line.reason.startswith("2 of 2 judges, 1 failed (FakeModel_2: ConnectionError: down): ")
@@ -127,9 +127,7 @@ async def test_a_failed_judge_is_named_and_the_others_count(rubric_of: Any) -> N
 async def test_a_judge_that_fails_on_one_criterion_counts_on_the_others(rubric_of: Any) -> None:
     """Two judges answer the first criterion, and one answers the second."""
     half = PerCriterionGrader(FakeModel(lambda s, u: "MET" if "Holds 1" in u else DOWN))
-    report = await rubric_of(1, 1).grade(
-        "x", autograder=Panel([half, *judges("UNMET")], rule="mean")
-    )
+    report = await rubric_of(1, 1).grade("x", judge=Panel([half, *judges("UNMET")], rule="mean"))
     assert [line.value for line in report.report] == [0.5, 0.0]
     assert [line.disagreement for line in report.report] == [1.0, None]
 
@@ -153,9 +151,9 @@ async def test_a_quorum(rubric_of: Any, partial_report: Any) -> None:
 async def test_raise_is_for_criteria_without_an_answer(rubric_of: Any) -> None:
     """One judge may fail; if all fail, the error names the criterion."""
     rubric = rubric_of(1, on_error="raise")
-    assert (await rubric.grade("x", autograder=Panel(judges("MET", DOWN)))).score == 1.0
+    assert (await rubric.grade("x", judge=Panel(judges("MET", DOWN)))).score == 1.0
     with pytest.raises(JudgeError, match=r"'holds_1' has no answer: .*0 of 1 judges"):
-        await rubric.grade("x", autograder=Panel(judges(DOWN)))
+        await rubric.grade("x", judge=Panel(judges(DOWN)))
 
 
 async def test_grading_without_a_rubric_keeps_the_votes(rubric_of: Any) -> None:
@@ -167,7 +165,7 @@ async def test_grading_without_a_rubric_keeps_the_votes(rubric_of: Any) -> None:
 async def test_panels_of_panels(rubric_of: Any) -> None:
     """Any grader can be a judge; the votes of the inner panel are lines below its own vote."""
     inner = Panel(judges("MET", "MET", "UNMET"))
-    report = await rubric_of(1).grade("x", autograder=Panel([inner, *judges("MET")]))
+    report = await rubric_of(1).grade("x", judge=Panel([inner, *judges("MET")]))
     [line] = report.report
     assert (line.value, line.disagreement) == (1.0, 0.0)
     assert [vote.disagreement for vote in line.lines] == [pytest.approx(2 / 3), None]
@@ -237,7 +235,7 @@ def test_nearest_of_a_fault_is_the_worse_one_too() -> None:
 async def test_a_veto_passes_by_its_verdict() -> None:
     """2 of 3 say MET: the mean value is 2/3, but the verdict is MET, so there is no veto."""
     rubric = Rubric([Criterion(requirement="Is safe", required=True)])
-    report = await rubric.grade("x", autograder=Panel(judges("MET", "MET", "UNMET"), rule="mean"))
+    report = await rubric.grade("x", judge=Panel(judges("MET", "MET", "UNMET"), rule="mean"))
     assert (report.score, report.vetoed_by) == (pytest.approx(2 / 3), ())
 
 
@@ -247,7 +245,7 @@ async def test_a_veto_passes_by_its_verdict() -> None:
 async def test_samples_vote(rubric_of: Any) -> None:
     """3 of 5 say MET, so 3 · 2 of 10 pairs differ."""
     model = FakeModel(["MET", "UNMET", "MET", "UNMET", "MET"])
-    report = await rubric_of(1).grade("x", autograder=Samples(PerCriterionGrader(model), 5))
+    report = await rubric_of(1).grade("x", judge=Samples(PerCriterionGrader(model), 5))
     [line] = report.report
     assert (line.value, line.disagreement) == (1.0, pytest.approx(0.6))
     assert [vote.name for vote in line.lines] == [f"sample {n}" for n in range(1, 6)]
@@ -264,7 +262,7 @@ async def test_samples_of_a_custom_judge(rubric_of: Any) -> None:
             self.asked += 1
             return [self.asked % 2 == 0 for _ in rubric]
 
-    report = await rubric_of(1).grade("x", autograder=Samples(Wavering(), 4, rule="mean"))
+    report = await rubric_of(1).grade("x", judge=Samples(Wavering(), 4, rule="mean"))
     assert report.score == 0.5
 
 
@@ -290,7 +288,7 @@ async def test_the_second_order_is_the_opposite_one() -> None:
         ]
     )
     rubric = Rubric([SCALE, Criterion(requirement="Is short")])
-    report = await rubric.grade("x", autograder=Swapped(PerCriterionOneShotGrader(model)))
+    report = await rubric.grade("x", judge=Swapped(PerCriterionOneShotGrader(model)))
     assert [line.value for line in report.report] == [0.5, 1.0]
     assert report.disagreements == {"is_clear": 1.0, "is_short": 0.0}
     first, second = [user.partition("<criteria>")[2] for _, user in model.calls]
@@ -305,7 +303,7 @@ async def test_the_second_order_is_the_opposite_one() -> None:
 async def test_labels_of_single_questions_are_reversed() -> None:
     """The prompt states the order; MET and UNMET, usually not listed, are listed too."""
     model = FakeModel({"choice": "good", "criterion_status": None})
-    await Rubric([SCALE]).grade("x", autograder=Swapped(PerCriterionGrader(model)))
+    await Rubric([SCALE]).grade("x", judge=Swapped(PerCriterionGrader(model)))
     assert "<choices>\npoor\nfair\ngood\n</choices>" in model.calls[0][1]
     assert (
         '<choices order="from the most to the least">\ngood\nfair\npoor\n</choices>'
@@ -313,7 +311,7 @@ async def test_labels_of_single_questions_are_reversed() -> None:
     )
     plain = FakeModel("MET")
     rubric = Rubric([Criterion(requirement="Is short")])
-    await rubric.grade("x", autograder=Swapped(PerCriterionGrader(plain)))
+    await rubric.grade("x", judge=Swapped(PerCriterionGrader(plain)))
     assert "<choices" not in plain.calls[0][1]
     assert "<choices>\nUNMET\nMET\n</choices>" in plain.calls[1][1]
 
@@ -322,17 +320,17 @@ async def test_not_applicable_stays_last() -> None:
     """N/A is not part of the scale, so it is not reversed."""
     model = FakeModel({"choice": "N/A"})
     rubric = Rubric([Criterion(requirement="Is kind", choices=("no", "yes"), allow_na=True)])
-    await rubric.grade("x", autograder=Swapped(PerCriterionGrader(model)))
+    await rubric.grade("x", judge=Swapped(PerCriterionGrader(model)))
     assert "\nyes\nno\nN/A\n</choices>" in model.calls[1][1]
 
 
 async def test_a_split_between_orders_is_a_half(rubric_of: Any) -> None:
     """A split also fails a required criterion."""
     swapped = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
-    assert (await rubric_of(1).grade("x", autograder=swapped)).score == 0.5
+    assert (await rubric_of(1).grade("x", judge=swapped)).score == 0.5
     veto = Rubric([Criterion(requirement="Is safe", required=True)])
     swapped = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
-    assert (await veto.grade("x", autograder=swapped)).vetoed_by == ("is_safe",)
+    assert (await veto.grade("x", judge=swapped)).vetoed_by == ("is_safe",)
 
 
 # One number for all
@@ -343,7 +341,7 @@ async def test_numbers_for_the_whole_have_a_mean(rubric_of: Any) -> None:
     panel = Panel(
         [RubricAsJudgeGrader(FakeModel(number)) for number in (80, 60, DOWN)], rule="mean"
     )
-    report = await rubric_of(3, 1).grade("x", autograder=panel)
+    report = await rubric_of(3, 1).grade("x", judge=panel)
     assert (report.score, report.raw_score) == (pytest.approx(0.7), pytest.approx(2.8))
     assert report.reason.startswith(
         "FakeModel 0.8, FakeModel_2 0.6; 0.2 apart; 2 of 2 judges, 1 failed"
@@ -353,7 +351,7 @@ async def test_numbers_for_the_whole_have_a_mean(rubric_of: Any) -> None:
 async def test_the_worst_number_without_normalising(rubric_of: Any) -> None:
     """60 of 100 on weights of 4 is 2.4."""
     two = [RubricAsJudgeGrader(FakeModel(number), normalize=False) for number in (80, 60)]
-    report = await rubric_of(3, 1).grade("x", autograder=Panel(two, rule="worst"))
+    report = await rubric_of(3, 1).grade("x", judge=Panel(two, rule="worst"))
     assert (report.score, report.raw_score) == (pytest.approx(2.4), pytest.approx(2.4))
 
 
@@ -368,7 +366,7 @@ async def test_no_number_at_all(rubric_of: Any, partial_report: Any) -> None:
 async def test_orders_of_one_number_for_all(rubric_of: Any) -> None:
     """The second call lists the criteria from last to first."""
     model = FakeModel([80, 60])
-    report = await rubric_of(3, 1).grade("x", autograder=Swapped(RubricAsJudgeGrader(model)))
+    report = await rubric_of(3, 1).grade("x", judge=Swapped(RubricAsJudgeGrader(model)))
     assert report.score == pytest.approx(0.7)
     assert ["weight 3] Holds 1\n2." in user for _, user in model.calls] == [True, False]
 
@@ -416,10 +414,10 @@ def test_invalid_arguments_are_refused(make: Any, error: type[Exception], words:
 async def test_normalize_and_length_penalty(rubric_of: Any) -> None:
     """`normalize` comes from the first judge; a length penalty belongs to the panel."""
     raw = Panel([PerCriterionGrader(FakeModel("MET"), normalize=False)])
-    assert (await rubric_of(3, 1).grade("x", autograder=raw)).score == 4.0
+    assert (await rubric_of(3, 1).grade("x", judge=raw)).score == 4.0
     penalty = LengthPenalty(free_budget=1, max_cap=2)
     long = Panel(judges("MET"), length_penalty=penalty)
-    assert (await rubric_of(3, 1).grade("two words", autograder=long)).score == 0.5
+    assert (await rubric_of(3, 1).grade("two words", judge=long)).score == 0.5
 
 
 # What a sub-answer is
@@ -435,7 +433,7 @@ async def test_the_answers_behind_a_line_say_what_they_are(rubric_of: Any) -> No
         Cascade([judge, judge]): ["escalation", "escalation"],
     }
     for grader, kinds in graders.items():
-        report = await rubric_of(1).grade("x", autograder=grader)
+        report = await rubric_of(1).grade("x", judge=grader)
         [line] = report.report
         assert line.sub_answer is None
         assert [answer.sub_answer for answer in line.lines] == kinds

@@ -38,7 +38,7 @@ async def test_scores(
 ) -> None:
     """The sum of the weights that are met, and its share of what could be gained or lost."""
     model = FakeModel([{"M": "MET", "U": "UNMET"}[v] for v in verdicts])
-    report = await rubric_of(*weights).grade("a text", autograder=PerCriterionGrader(model))
+    report = await rubric_of(*weights).grade("a text", judge=PerCriterionGrader(model))
     assert report.raw_score == raw
     assert report.score == (None if score is None else pytest.approx(score))
     assert len(model.calls) == len(weights)
@@ -47,14 +47,14 @@ async def test_scores(
 async def test_without_normalising_the_sum_is_the_score(rubric_of: Any) -> None:
     """10 - 15 stays -5."""
     grader = PerCriterionGrader(FakeModel("MET"), normalize=False)
-    report = await rubric_of(10, -15).grade("a text", autograder=grader)
+    report = await rubric_of(10, -15).grade("a text", judge=grader)
     assert (report.score, report.raw_score) == (-5, -5)
 
 
 async def test_lines_carry_verdict_and_reason(rubric_of: Any) -> None:
     """A report has one line a criterion, in order."""
     grader = PerCriterionGrader(FakeModel(["MET", "UNMET"], reason="I looked"))
-    report = await rubric_of(1, 1).grade("a text", autograder=grader)
+    report = await rubric_of(1, 1).grade("a text", judge=grader)
     found = [(line.requirement, line.verdict, line.reason, line.value) for line in report.report]
     assert found == [("Holds 1", "MET", "I looked", 1.0), ("Holds 2", "UNMET", "I looked", 0.0)]
     assert report.llm_raw_score == report.raw_score == 1.0
@@ -82,7 +82,7 @@ async def test_prompts_go_by_keyword(rubric_of: Any) -> None:
         return MET
 
     grader = PerCriterionGrader(generate_fn=ask, system_prompt="Judge.")
-    assert (await rubric_of(1).grade("a text", autograder=grader)).score == 1.0
+    assert (await rubric_of(1).grade("a text", judge=grader)).score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ async def test_a_plain_function_and_any_record_do(rubric_of: Any, reply: Any) ->
     def ask(system_prompt: str, user_prompt: str) -> Any:
         return reply
 
-    report = await rubric_of(1).grade("a text", autograder=PerCriterionGrader(ask))
+    report = await rubric_of(1).grade("a text", judge=PerCriterionGrader(ask))
     assert (report.score, report.report[0].reason) == (1.0, "it does")
 
 
@@ -133,7 +133,7 @@ async def test_a_reply_without_a_verdict_is_an_error(
 async def test_labels_of_a_scale() -> None:
     """The middle of three labels is worth a half."""
     model = FakeModel(ChoiceOutput(explanation="", choice="fair"))
-    report = await Rubric([SCALE]).grade("a text", autograder=PerCriterionGrader(model))
+    report = await Rubric([SCALE]).grade("a text", judge=PerCriterionGrader(model))
     assert (report.raw_score, report.score, report.report[0].verdict) == (2.0, 0.5, "fair")
 
 
@@ -151,7 +151,7 @@ async def test_not_applicable_leaves_the_score() -> None:
     sometimes = Criterion(requirement="Cites the appendix", weight=5, allow_na=True)
     model = FakeModel([MET, {"choice": "N/A"}])
     rubric = Rubric([Criterion(requirement="Is short", weight=2), sometimes])
-    report = await rubric.grade("a text", autograder=PerCriterionGrader(model))
+    report = await rubric.grade("a text", judge=PerCriterionGrader(model))
     assert (report.score, report.raw_score, report.asked) == (1.0, 2.0, 1)
 
 
@@ -171,7 +171,7 @@ async def test_a_state_tells_what_failed(rubric_of: Any) -> None:
     """The reward is None, the sum of the rest stands beside it, and the errors say what it leaves out."""
     grader = PerCriterionGrader(FakeModel(["MET", ValueError("no JSON")]))
     state = make_state()
-    await rubric_of(3, 2, autograder=grader).score_rollout(state)
+    await rubric_of(3, 2, judge=grader).score_rollout(state)
     assert (state["reward"], state["partial_reward"]) == (None, 3.0)
     assert state["errors"] == {"holds_2": "ValueError: no JSON"}
 
@@ -179,7 +179,7 @@ async def test_a_state_tells_what_failed(rubric_of: Any) -> None:
 async def test_raise_gives_the_original_exception(rubric_of: Any) -> None:
     """On request the very exception of the generate_fn comes out."""
     error = ConnectionError("down")
-    rubric = rubric_of(1, 1, on_error="raise", autograder=PerCriterionGrader(FakeModel(error)))
+    rubric = rubric_of(1, 1, on_error="raise", judge=PerCriterionGrader(FakeModel(error)))
     with pytest.raises(ConnectionError) as caught:
         await rubric.grade("a text")
     assert caught.value is error
@@ -200,7 +200,7 @@ async def test_raise_stops_the_other_calls(rubric_of: Any) -> None:
         return MET
 
     with pytest.raises(ConnectionError):
-        await rubric_of(1, 1, on_error="raise").grade("a text", autograder=PerCriterionGrader(ask))
+        await rubric_of(1, 1, on_error="raise").grade("a text", judge=PerCriterionGrader(ask))
     assert stopped == ["Holds 1"]
 
 
@@ -208,7 +208,7 @@ async def test_raise_names_a_criterion_without_a_verdict(rubric_of: Any) -> None
     """A reply that cannot be read is raised too."""
     grader = PerCriterionGrader(FakeModel({"criterion_status": "MAYBE"}))
     with pytest.raises(JudgeError, match=r"criterion 'holds_1' has no answer: .*'MAYBE'"):
-        await rubric_of(1, on_error="raise").grade("a text", autograder=grader)
+        await rubric_of(1, on_error="raise").grade("a text", judge=grader)
 
 
 async def test_calls_run_side_by_side(rubric_of: Any) -> None:
@@ -224,7 +224,7 @@ async def test_calls_run_side_by_side(rubric_of: Any) -> None:
         await everybody.wait()
         return MET
 
-    report = await rubric_of(1, 1, 1, 1, 1).grade("a text", autograder=PerCriterionGrader(ask))
+    report = await rubric_of(1, 1, 1, 1, 1).grade("a text", judge=PerCriterionGrader(ask))
     assert report.score == 1.0
 
 
@@ -233,7 +233,7 @@ async def test_without_a_model_it_says_what_to_pass(rubric_of: Any) -> None:
     with pytest.raises(
         GradingError, match="PerCriterionGrader has no model to ask: set ASSAY_MODEL"
     ):
-        await rubric_of(1).grade("a text", autograder=PerCriterionGrader())
+        await rubric_of(1).grade("a text", judge=PerCriterionGrader())
     with pytest.raises(JudgeError, match="generate_fn="):
         await PerCriterionGrader().grade("a text", list(rubric_of(1).criteria))
 

@@ -423,7 +423,7 @@ async def test_a_criterion_about_a_step_is_asked_where_the_step_is() -> None:
     """And not of every piece; a question each, however many steps there are, leaves room for the text."""
     with ModelServer("MET") as server:
         grader = PerCriterionGrader(model=server.model, window=8000)
-        rubric = Rubric([{"requirement": "The turn is polite", "scope": "step"}], autograder=grader)
+        rubric = Rubric([{"requirement": "The turn is polite", "scope": "step"}], judge=grader)
         [report] = await rubric.score([{"prompt": "Hello", "completion": LONG}])
     assert (report.score, len(report.lines[0].lines)) == (1.0, 60)
     for asked in server.asked:
@@ -435,9 +435,7 @@ async def test_a_verdict_on_pieces_requires_evidence_too() -> None:
     """Pieces that agree and cite nothing give no verdict that has to be cited."""
     with ModelServer("MET") as server:
         grader = PerCriterionGrader(model=server.model, window=8000)
-        rubric = Rubric(
-            [{"requirement": "It is polite", "requires_evidence": True}], autograder=grader
-        )
+        rubric = Rubric([{"requirement": "It is polite", "requires_evidence": True}], judge=grader)
         [report] = await rubric.score([{"prompt": "Hello", "completion": LONG}])
     assert report.score is None
     assert "requires evidence, and it cites nothing" in str(report.errors)

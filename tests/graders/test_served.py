@@ -54,7 +54,7 @@ async def test_samples_are_asked_and_kept_each(rubric_of: Any, tmp_path: Path) -
     with ModelServer(lambda system, user: next(said)) as server:
         grader = Samples(judge(server, tmp_path), 3, rule="mean")
         for _ in range(2):
-            report = await rubric_of(1).grade("a text", autograder=grader)
+            report = await rubric_of(1).grade("a text", judge=grader)
             assert report.score == pytest.approx(2 / 3)
             assert report.disagreements == {"holds_1": pytest.approx(2 / 3)}
         assert [asked.body["temperature"] for asked in server.asked] == [1.0] * 3
@@ -65,10 +65,10 @@ async def test_more_samples_ask_only_for_the_new_ones(rubric_of: Any, tmp_path: 
     with ModelServer("MET") as server:
         for count, calls in [(2, 2), (3, 3)]:
             grader = Samples(judge(server, tmp_path), count)
-            await rubric_of(1).grade("a text", autograder=grader)
+            await rubric_of(1).grade("a text", judge=grader)
             assert server.calls == calls
         nested = Samples(Samples(judge(server, tmp_path), 2), 2)
-        await rubric_of(1).grade("another text", autograder=nested)
+        await rubric_of(1).grade("another text", judge=nested)
         assert server.calls == 7
 
 
@@ -78,7 +78,7 @@ async def test_log_probabilities_come_over_the_wire(
 ) -> None:
     """MET with a probability of p is worth p, and UNMET 1 - p."""
     with ModelServer(by_requirement, confidence=confidence) as server:
-        report = await rubric_of(1, 1).grade("a text", autograder=Expectation(judge(server)))
+        report = await rubric_of(1, 1).grade("a text", judge=Expectation(judge(server)))
         assert server.asked[0].body["top_logprobs"] == 20
     assert report.metrics == {
         "holds_1": pytest.approx(confidence),
@@ -92,7 +92,7 @@ async def test_log_probabilities_are_kept_too(rubric_of: Any, tmp_path: Path) ->
     with ModelServer("MET", confidence=0.8) as server:
         for _ in range(2):
             grader = Expectation(judge(server, tmp_path))
-            report = await rubric_of(1).grade("a text", autograder=grader)
+            report = await rubric_of(1).grade("a text", judge=grader)
             assert report.score == pytest.approx(0.8)
         assert server.calls == 1
 
@@ -101,8 +101,8 @@ async def test_an_endpoint_without_them_gives_verdicts(rubric_of: Any, caplog: A
     """It refuses the field once, and is not sent it again."""
     with ModelServer("MET", refuses=["logprobs"]) as server:
         grader = Expectation(judge(server))
-        first = await rubric_of(1).grade("a text", autograder=grader)
-        second = await rubric_of(1).grade("another", autograder=grader)
+        first = await rubric_of(1).grade("a text", judge=grader)
+        second = await rubric_of(1).grade("another", judge=grader)
         assert ["logprobs" in asked.body for asked in server.asked] == [True, False, False]
     assert (first.score, first.disagreements, second.score) == (1.0, {}, 1.0)
     assert "gave no log-probabilities" in caplog.text
@@ -117,7 +117,7 @@ async def test_a_cascade_pays_the_dear_judge_for_doubts_alone(rubric_of: Any) ->
 
     with ModelServer(cheap_rule, name="cheap") as cheap, ModelServer("MET", name="dear") as dear:
         grader = Cascade([Swapped(judge(cheap)), judge(dear)])
-        report = await rubric_of(*[1] * 10).grade("a text", autograder=grader)
+        report = await rubric_of(*[1] * 10).grade("a text", judge=grader)
         assert (cheap.calls, dear.calls, report.score) == (20, 1, 1.0)
     assert [len(line.lines) for line in report.report].count(2) == 10
     assert report.report[6].lines[1].name.endswith("#dear")
@@ -126,7 +126,7 @@ async def test_a_cascade_pays_the_dear_judge_for_doubts_alone(rubric_of: Any) ->
 async def test_the_second_order_of_labels(rubric_of: Any) -> None:
     """A judge that takes the first label it sees: cold, then warm; half each."""
     with ModelServer(first_listed) as server:
-        report = await Rubric([SCALE]).grade("a text", autograder=Swapped(judge(server)))
+        report = await Rubric([SCALE]).grade("a text", judge=Swapped(judge(server)))
     assert (report.score, report.report[0].verdict, report.disagreements) == (
         0.5,
         "polite",
@@ -137,7 +137,7 @@ async def test_the_second_order_of_labels(rubric_of: Any) -> None:
 async def test_both_orders_of_met_and_unmet_are_held_to_a_schema(rubric_of: Any) -> None:
     """Each to one constant schema, in whose order the verdicts are listed."""
     with ModelServer(lambda system, user: in_form(user, "MET")) as server:
-        report = await rubric_of(1, 1).grade("a text", autograder=Swapped(judge(server)))
+        report = await rubric_of(1, 1).grade("a text", judge=Swapped(judge(server)))
         schemas = [asked.body["response_format"]["json_schema"] for asked in server.asked]
     assert report.disagreements == {"holds_1": 0.0, "holds_2": 0.0}
     assert sorted(s["name"] for s in schemas) == ["PerCriterionOutput"] * 2 + ["TurnedOutput"] * 2
@@ -153,7 +153,7 @@ async def test_a_judge_that_is_down_leaves_a_panel_of_two(rubric_of: Any) -> Non
         ModelServer(faults=lambda call: Fault.refusing("no such model", 404), name="down") as down,
     ):
         grader = Panel([judge(one), judge(down), judge(two)])
-        report = await rubric_of(1).grade("a text", autograder=grader)
+        report = await rubric_of(1).grade("a text", judge=grader)
     [line] = report.report
     assert (line.value, report.scored) == (1.0, True)
     assert "2 of 2 judges, 1 failed" in line.reason
@@ -172,7 +172,7 @@ async def test_batches_share_their_schema_and_prefix(rubric_of: Any) -> None:
     """Six criteria by two: three calls of one schema that start alike."""
     with ModelServer(("MET", "UNMET")) as server:
         grader = PerBatchGrader(model=model_of(server.model, limits=LIMITS), size=2)
-        report = await rubric_of(*[1] * 6).grade("a text " * 50, autograder=grader)
+        report = await rubric_of(*[1] * 6).grade("a text " * 50, judge=grader)
         assert (report.score, server.calls) == (0.5, 3)
         assert {a.body["response_format"]["json_schema"]["name"] for a in server.asked} == {
             "OneShotOutput"
@@ -186,7 +186,7 @@ async def test_anchors_are_part_of_the_shared_start(rubric_of: Any) -> None:
     with ModelServer("MET") as server:
         grader = Anchored(judge(server), anchors)
         for text in ("one text", "another text"):
-            await rubric_of(1, 1).grade(text, autograder=grader)
+            await rubric_of(1, 1).grade(text, judge=grader)
         assert len({asked.system for asked in server.asked}) == 1
         assert server.cached_tokens > 0.6 * server.prompt_tokens
 
@@ -201,7 +201,7 @@ async def test_an_early_stop_saves_calls(rubric_of: Any) -> None:
         [Criterion(requirement="Is safe", required=True), *rubric_of(*[1] * 9).criteria]
     )
     with ModelServer(rule) as server:
-        rubric.autograder = EarlyStop(judge(server))
+        rubric.grader = EarlyStop(judge(server))
         states = [make_state(text) for text in ("bad", "good", "worse")]
         reports = await rubric.score_group(states)
         assert server.calls == 12
@@ -235,7 +235,7 @@ async def test_stopping_a_panel_stops_its_judges(rubric_of: Any) -> None:
 
     with ModelServer(faults=hang) as server:
         grader = Panel([judge(server), judge(server)])
-        run = asyncio.ensure_future(rubric_of(1).grade("a text", autograder=grader))
+        run = asyncio.ensure_future(rubric_of(1).grade("a text", judge=grader))
         await arrived.wait()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):

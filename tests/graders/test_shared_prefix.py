@@ -135,7 +135,7 @@ async def test_a_call_that_fails_ahead_holds_nobody_up(serve: Any) -> None:
     rubric = Rubric(CRITERIA)
     model = model_of(server.model, limits=LIMITS)
     grader = PerCriterionGrader(model=model)
-    [report] = await rubric.score([{"completion": TEXT, "prompt": "Does it?"}], autograder=grader)
+    [report] = await rubric.score([{"completion": TEXT, "prompt": "Does it?"}], judge=grader)
     assert report.answered == 9
     assert answer.answered == [9]
 
@@ -151,7 +151,7 @@ async def test_a_text_is_begun_when_its_calls_would_soon_go_out(serve: Any) -> N
     server = serve(answer)
     model = model_of(server.model, limits=Limits(concurrency=4))
     rollouts = [{"completion": f"text {n}", "prompt": "Does it?"} for n in range(100)]
-    reports = await Rubric(CRITERIA).score(rollouts, autograder=PerCriterionGrader(model=model))
+    reports = await Rubric(CRITERIA).score(rollouts, judge=PerCriterionGrader(model=model))
     assert [report.score for report in reports] == [1.0] * 100
     assert max(waiting) < 200
 

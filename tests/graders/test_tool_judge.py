@@ -272,7 +272,7 @@ async def test_every_tool_call_is_saved_and_on_the_page(folder, tmp_path):
     with ModelServer(turns) as server:
         judge = ToolJudge([Workspace(folder)], model=server.model)
         rows = [{"prompt": "Set x.", "completion": "Done."}]
-        await score_rows(RUBRIC, rows, folder=tmp_path / "run", grader=judge, save_requests=True)
+        await score_rows(RUBRIC, rows, folder=tmp_path / "run", judge=judge, save_requests=True)
     run = Run.open(tmp_path / "run")
     log = next(iter(run.rows())).calls
     assert [call["reply"] for call in log] == [
@@ -303,7 +303,7 @@ async def test_each_rollout_has_its_own_folder(tmp_path):
         rows = [
             {"prompt": "x", "completion": "Done.", "task": task} for task in ("a", "b", "c", "..")
         ]
-        reports = await RUBRIC.score(rows, autograder=judge)
+        reports = await RUBRIC.score(rows, judge=judge)
     assert [report.report[0].verdict for report in reports] == ["MET", "UNMET", None, None]
     assert "is not a folder: name one that is there" in reports[2].report[0].error
     assert "give a name there" in reports[3].report[0].error
@@ -391,7 +391,7 @@ def test_an_estimate_covers_every_turn(folder):
     """A dry run counts all turns and sends nothing."""
     with ModelServer(verdict()) as server, dry_run() as ledger:
         judge = ToolJudge([Workspace(folder)], model=server.model, limits=LookLimits(turns=5))
-        asyncio.run(RUBRIC.score([{"prompt": "x", "completion": "Done."}], autograder=judge))
+        asyncio.run(RUBRIC.score([{"prompt": "x", "completion": "Done."}], judge=judge))
         assert (ledger.calls, server.calls) == (5, 0)
 
 
@@ -443,9 +443,7 @@ def test_images_are_shown_by_their_address_or_path(folder):
         judge = ToolJudge(
             [Workspace(folder), show_image], model=model_of(server.model, media="image")
         )
-        [report] = asyncio.run(
-            rubric.score([{"prompt": CHAT, "completion": "Done."}], autograder=judge)
-        )
+        [report] = asyncio.run(rubric.score([{"prompt": CHAT, "completion": "Done."}], judge=judge))
     assert report.report[0].verdict == "MET"
     shown_texts = [FENCE.fullmatch(result)[2].removeprefix("Error: ") for result in results(server)]
     assert shown_texts == [

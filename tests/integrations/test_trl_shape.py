@@ -154,7 +154,7 @@ async def test_a_check_that_blocks_beside_a_judge_takes_no_score_of_others():
         return released.wait(60 if completion == "hang" else 0) or 1.0
 
     rubric = Rubric(
-        [blocks, {"requirement": "Is fine"}], autograder=PerCriterionGrader(FakeModel("MET"))
+        [blocks, {"requirement": "Is fine"}], judge=PerCriterionGrader(FakeModel("MET"))
     )
     try:
         paid = await as_trl_reward(rubric, timeout=2)(["a"] * 8, [*["fine"] * 4, "hang", *"xyz"])

@@ -101,9 +101,7 @@ async def test_a_dry_run_starts_no_engine(model, question):
     """What would be asked is counted, and nothing is loaded."""
     rubric = Rubric.from_dict([{"requirement": "Names a river"}])
     with dry_run() as ledger:
-        await rubric.score(
-            [{"completion": "The Rhine."}], autograder=PerCriterionGrader(model=model)
-        )
+        await rubric.score([{"completion": "The Rhine."}], judge=PerCriterionGrader(model=model))
     assert model.pid is None
     assert ledger.calls == 1
 

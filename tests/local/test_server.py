@@ -62,7 +62,7 @@ async def test_a_rubric_is_graded_through_the_openai_client(client):
     )
     grader = PerCriterionGrader(model=model_of(client, "smoke"))
     [report] = await rubric.score(
-        [{"prompt": "Where?", "completion": "By the Rhine."}], autograder=grader
+        [{"prompt": "Where?", "completion": "By the Rhine."}], judge=grader
     )
     assert len(report.report) == 2
     for line in report.report:

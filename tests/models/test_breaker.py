@@ -194,11 +194,11 @@ async def test_texts_that_always_fail_take_no_other_with_them(serve: Any, bad: i
     grader = PerCriterionGrader(model=model)
     clean = [Rollout(prompt="q", completion=f"text {n}") for n in range(254)]
     wrong = [Rollout(prompt="q", completion=f"unbearable {n}") for n in range(bad)]
-    reports = await RUBRIC.score([*wrong, *clean], autograder=grader)
+    reports = await RUBRIC.score([*wrong, *clean], judge=grader)
     assert [report.scored for report in reports] == [False] * bad + [True] * 254
     assert all("after 4 tries: 500" in str(report.errors) for report in reports[:bad])
     again = [Rollout(prompt="q", completion=f"other {n}") for n in range(64)]
-    assert all(report.scored for report in await RUBRIC.score(again, autograder=grader))
+    assert all(report.scored for report in await RUBRIC.score(again, judge=grader))
 
 
 async def test_after_an_outage_the_next_batch_is_answered(
@@ -235,5 +235,5 @@ async def test_bad_texts_at_the_start_take_no_other_with_them(serve: Any, bad: i
     grader = PerCriterionGrader(model=model)
     wrong = [Rollout(prompt="q", completion=f"unbearable {n}") for n in range(bad)]
     clean = [Rollout(prompt="q", completion=f"text {n}") for n in range(256 - bad)]
-    reports = await RUBRIC.score([*wrong, *clean], autograder=grader)
+    reports = await RUBRIC.score([*wrong, *clean], judge=grader)
     assert [report.scored for report in reports] == [False] * bad + [True] * (256 - bad)

@@ -65,7 +65,7 @@ async def test_the_money_of_a_run_is_held_to(serve: Any, model_at: Any) -> None:
     rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
     rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(10)]
     with budget(dollars=20.0) as spent:
-        reports = await rubric.score(rollouts, autograder=PerCriterionGrader(model=model))
+        reports = await rubric.score(rollouts, judge=PerCriterionGrader(model=model))
     lines = [line for report in reports for line in report.report or []]
     errors = [line.error for line in lines if line.error]
     assert 0 < spent.cost <= 20.0
@@ -104,7 +104,7 @@ async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_pat
     grader = Panel([PerCriterionGrader(model=model)])
     said = r"the price of http://203\.0\.113\.1:9/v1#test is not known.*ASSAY_PRICES"
     with budget(dollars=1.0) as spent, pytest.raises(BudgetExceeded, match=said):
-        await rubric.score([Rollout(completion="x")], autograder=grader)
+        await rubric.score([Rollout(completion="x")], judge=grader)
     assert (spent.calls, spent.errors) == (0, {})
 
 
@@ -180,10 +180,10 @@ async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(
     rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(3)]
     grader = PerCriterionGrader(model=model)
     with dry_run() as plan:
-        await rubric.score(rollouts, autograder=grader)
+        await rubric.score(rollouts, judge=grader)
     assert (plan.calls, len(server.asked)) == (12, 0)
     with budget() as spent:
-        await rubric.score(rollouts, autograder=grader)
+        await rubric.score(rollouts, judge=grader)
     assert spent.calls == 12
     assert plan.usage.prompt == pytest.approx(spent.usage.prompt, rel=0.25)
     assert plan.cost == pytest.approx(spent.cost, rel=0.5)
@@ -233,7 +233,7 @@ FOUR = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
 async def cost_of_one(grader: Any) -> float:
     """What one rollout of these costs."""
     with budget() as spent:
-        await FOUR.score([Rollout(prompt="q", completion="text 00")], autograder=grader)
+        await FOUR.score([Rollout(prompt="q", completion="text 00")], judge=grader)
     return spent.cost
 
 
@@ -245,7 +245,7 @@ async def test_money_buys_whole_rollouts(serve: Any, model_at: Any, warm: bool) 
     dollars = 8.5 * await cost_of_one(grader)
     rollouts = [Rollout(prompt="q", completion=f"text {n:02}") for n in range(60)]
     with budget(dollars=dollars) as spent:
-        reports = await FOUR.score(rollouts, autograder=grader)
+        reports = await FOUR.score(rollouts, judge=grader)
     assert [report.scored for report in reports] == [True] * 8 + [False] * 52
     assert (spent.calls, spent.cost <= dollars) == (32, True)
 
@@ -259,7 +259,7 @@ async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(
     rollouts = [Rollout(prompt="q", completion="text 00") for _ in range(20)]
     with budget(dollars=3.5 * await cost_of_one(grader)) as spent:
         async with asyncio.timeout(60):
-            reports = await FOUR.score(rollouts, autograder=grader)
+            reports = await FOUR.score(rollouts, judge=grader)
     assert all(report.scored for report in reports[:3])
     assert spent.calls <= 14
 
@@ -271,9 +271,9 @@ async def test_what_a_cache_answers_needs_no_money(
     model = model_at(serve("MET"), price=DEAR, cache=tmp_path / "cache.sqlite")
     grader = PerCriterionGrader(model=model)
     known, unknown = (Rollout(prompt="q", completion=f"text {n}") for n in range(2))
-    await FOUR.score([known], autograder=grader)
+    await FOUR.score([known], judge=grader)
     with budget(dollars=0.0) as spent:
-        reports = await FOUR.score([unknown, known], autograder=grader)
+        reports = await FOUR.score([unknown, known], judge=grader)
     assert [report.scored for report in reports] == [False, True]
     assert (spent.calls, spent.hits) == (0, 4)
 
@@ -312,10 +312,10 @@ async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
     grader = Guarded(PerCriterionGrader(model=model))
     rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(5)]
     with dry_run() as expected:
-        await rubric.score(rollouts, autograder=grader)
+        await rubric.score(rollouts, judge=grader)
     assert server.asked == []
     with budget() as spent:
-        await rubric.score(rollouts, autograder=grader)
+        await rubric.score(rollouts, judge=grader)
     assert len(server.asked) <= expected.most_calls
     assert spent.cost <= expected.most_cost
     assert expected.calls == 20  # of each text two questions, and before each the guard's

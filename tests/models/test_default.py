@@ -31,7 +31,7 @@ async def test_a_key_alone_does_not_choose_a_model(
     ):
         default_model()
     with pytest.raises(GradingError, match=f"so set ASSAY_MODEL={PROPOSALS[variable]} "):
-        await RUBRIC.grade("x", autograder=PerCriterionGrader())
+        await RUBRIC.grade("x", judge=PerCriterionGrader())
 
 
 def test_the_models_that_are_proposed_have_a_price() -> None:
@@ -43,11 +43,11 @@ async def test_a_grader_without_a_model_asks_the_default() -> None:
     """It is looked up at each call."""
     grader = PerCriterionGrader()
     configure(model=FakeModel("MET"))
-    assert (await RUBRIC.grade("x", autograder=grader)).score == 1.0
+    assert (await RUBRIC.grade("x", judge=grader)).score == 1.0
     configure(model=FakeModel("UNMET"))
-    assert (await RUBRIC.grade("x", autograder=grader)).score == 0.0
+    assert (await RUBRIC.grade("x", judge=grader)).score == 0.0
     configure(model=FakeModel(85))
-    assert (await RUBRIC.grade("x", autograder=RubricAsJudgeGrader())).score == 0.85
+    assert (await RUBRIC.grade("x", judge=RubricAsJudgeGrader())).score == 0.85
 
 
 async def test_the_environment_names_one(
@@ -58,11 +58,11 @@ async def test_the_environment_names_one(
     monkeypatch.setenv("ASSAY_MODEL", server.model)
     assert default_model() is default_model()
     for _ in range(2):
-        assert (await RUBRIC.grade("x", autograder=PerCriterionGrader())).score == 1.0
+        assert (await RUBRIC.grade("x", judge=PerCriterionGrader())).score == 1.0
     assert server.calls == 2
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
     for _ in range(2):
-        assert (await RUBRIC.grade("x", autograder=PerCriterionGrader())).score == 1.0
+        assert (await RUBRIC.grade("x", judge=PerCriterionGrader())).score == 1.0
     assert server.calls == 3
 
 

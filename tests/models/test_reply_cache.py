@@ -50,11 +50,11 @@ async def test_one_changed_criterion_is_asked_again_and_no_other(
     criteria = [{"requirement": f"Holds {n}"} for n in range(20)]
     for expected in (60, 0):
         server.reset()
-        await Rubric.from_dict(criteria).score(rollouts, autograder=grader)
+        await Rubric.from_dict(criteria).score(rollouts, judge=grader)
         assert server.calls == expected
     server.reset()
     criteria[7] = {"requirement": "Holds something else"}
-    await Rubric.from_dict(criteria).score(rollouts, autograder=grader)
+    await Rubric.from_dict(criteria).score(rollouts, judge=grader)
     assert server.calls == 3
 
 

@@ -151,7 +151,7 @@ async def test_images_and_pdfs_are_sent_as_this_api_has_them(endpoint: Endpoint)
     Image.new("RGB", (4, 3), "red").save(file, "PNG")
     parts = [{"type": "image", "image": file.getvalue()}, {"type": "file", "file": b"%PDF-1.4"}]
     rubric = Rubric([{"requirement": "Names it", "name": "names"}])
-    rubric.autograder = PerCriterionGrader(
+    rubric.grader = PerCriterionGrader(
         model=MAKERS["address"](endpoint.url, media=("image", "file"))
     )
     prompts = [

@@ -97,7 +97,7 @@ async def test_a_grader_takes_it(serve: Any, client_at: Any) -> None:
     """A model of a client can judge."""
     server = serve("MET")
     grader = PerCriterionGrader(model=model_of(client_at(server), "test", limits=QUICK))
-    report = await Rubric.from_dict([{"requirement": "Holds"}]).grade("x", autograder=grader)
+    report = await Rubric.from_dict([{"requirement": "Holds"}]).grade("x", judge=grader)
     assert report.score == 1.0
 
 

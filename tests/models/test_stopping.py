@@ -32,7 +32,7 @@ async def test_a_cancelled_run_sends_nothing_more_and_frees_its_slots(
     server.fault = STAGES[stage]
     limits = Limits(concurrency=3, deadline=3600, outage=3600)
     grader = PerCriterionGrader(model=model_at(server, limits=limits))
-    run = asyncio.ensure_future(RUBRIC.score(ROLLOUTS, autograder=grader))
+    run = asyncio.ensure_future(RUBRIC.score(ROLLOUTS, judge=grader))
     while len(server.asked) < 3:  # noqa: ASYNC110 - the server has a loop of its own
         await asyncio.sleep(0.005)
     run.cancel()
@@ -46,7 +46,7 @@ async def test_a_cancelled_run_sends_nothing_more_and_frees_its_slots(
     await asyncio.sleep(0.4)
     assert len(server.asked) == sent
     server.fault = lambda call: None
-    reports = await RUBRIC.score(ROLLOUTS, autograder=grader)
+    reports = await RUBRIC.score(ROLLOUTS, judge=grader)
     assert [report.score for report in reports] == [1.0] * 4
 
 
@@ -67,7 +67,7 @@ with ModelServer(faults=lambda call: Fault.hanging()) as server:
                 await asyncio.sleep(0.01)
             print("asking", flush=True)
         telling = asyncio.ensure_future(tell())
-        await rubric.score([Rollout(prompt="q", completion="x")], autograder=PerCriterionGrader(model=model))
+        await rubric.score([Rollout(prompt="q", completion="x")], judge=PerCriterionGrader(model=model))
 
     try:
         asyncio.run(main())

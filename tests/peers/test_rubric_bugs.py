@@ -28,7 +28,7 @@ def one_shot(*verdicts):
 
 async def partial(rubric, grader):
     with pytest.raises(GradingError) as caught:
-        await rubric.grade("a text", autograder=grader)
+        await rubric.grade("a text", judge=grader)
     return caught.value.report
 
 
@@ -94,27 +94,25 @@ class TestScores:
     async def test_an_empty_rubric_costs_no_call(self, kind, answer):
         """There one-shot called the model, and holistic gave its number."""
         model = FakeModel(answer)
-        report = await Rubric([]).grade("a text", autograder=kind(generate_fn=model))
+        report = await Rubric([]).grade("a text", judge=kind(generate_fn=model))
         assert (report.score, report.raw_score or 0.0, model.calls) == (None, 0.0, [])
 
     @pytest.mark.parametrize(("kind", "answer"), GRADERS)
     async def test_without_weight_no_grader_gives_a_score(self, kind, answer):
         """There two said 0.0 and the third 0.8."""
-        report = await judged(0, 0).grade("a text", autograder=kind(generate_fn=FakeModel(answer)))
+        report = await judged(0, 0).grade("a text", judge=kind(generate_fn=FakeModel(answer)))
         assert (report.score, report.raw_score) == (None, None)
 
     @pytest.mark.parametrize(("kind", "answer"), GRADERS)
     async def test_faults_alone_start_from_one(self, kind, answer):
         """Faults of 4: both met leaves 0, and 80 of 100 leaves 0.8 and a sum of −0.8."""
-        report = await judged(-3, -1).grade(
-            "a text", autograder=kind(generate_fn=FakeModel(answer))
-        )
+        report = await judged(-3, -1).grade("a text", judge=kind(generate_fn=FakeModel(answer)))
         expected = (0.8, -0.8) if answer == 80 else (0.0, -4.0)
         assert (report.score, report.raw_score) == pytest.approx(expected)
 
     async def test_more_faults_than_merits_is_zero(self):
         """10 − 15 is −5, and the score 0."""
-        report = await judged(10, -15).grade("a text", autograder=one_shot("MET", "MET"))
+        report = await judged(10, -15).grade("a text", judge=one_shot("MET", "MET"))
         assert (report.score, report.raw_score) == (0.0, -5.0)
 
     async def test_a_missing_verdict_on_a_fault_gives_no_credit(self):
@@ -140,12 +138,12 @@ class TestScores:
         ]
         model = FakeModel(lambda system, user: {"criteria_evaluations": entries})
         grader = PerCriterionOneShotGrader(generate_fn=model)
-        assert (await judged(3, 1).grade("a text", autograder=grader)).score == 0.75
+        assert (await judged(3, 1).grade("a text", judge=grader)).score == 0.75
 
     async def test_a_number_above_the_scale_is_kept_and_not_counted(self):
         """135 of 100 is 15 of 15 points; there the sum was 20.25."""
         grader = RubricAsJudgeGrader(generate_fn=FakeModel(135))
-        report = await judged(10, 5).grade("a text", autograder=grader)
+        report = await judged(10, 5).grade("a text", judge=grader)
         assert (report.score, report.raw_score, report.llm_raw_score) == (1.0, 15.0, 135.0)
 
     @pytest.mark.parametrize("reply", [math.nan, math.inf, None, "85", True])
@@ -169,7 +167,7 @@ class TestLengthPenalty:
         """There it became None."""
         penalty = LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5)
         grader = RubricAsJudgeGrader(generate_fn=FakeModel(80), length_penalty=penalty)
-        report = await judged(10).grade("two words", autograder=grader)
+        report = await judged(10).grade("two words", judge=grader)
         assert (report.score, report.raw_score, report.llm_raw_score) == (
             pytest.approx(0.3),
             8.0,
@@ -192,7 +190,7 @@ class TestAutorubric:
         rubric, grader = judged(1, 1), PerCriterionGrader(generate_fn=model)
         assert not (await partial(rubric, grader)).scored
         states = [make_state()]
-        await Rubric(rubric.criteria, autograder=grader).score_group(states)
+        await Rubric(rubric.criteria, judge=grader).score_group(states)
         assert (states[0]["reward"], states[0]["advantage"]) == (None, None)
 
     async def test_nothing_judged_has_no_score(self):
@@ -203,7 +201,7 @@ class TestAutorubric:
     def test_nothing_is_printed(self, capsys):
         """There notices of a provider went to standard output."""
         grader = PerCriterionGrader(generate_fn=FakeModel("MET"))
-        judged(1, 1).grade_sync("a text", autograder=grader)
+        judged(1, 1).grade_sync("a text", judge=grader)
         assert capsys.readouterr() == ("", "")
 
 
@@ -215,7 +213,7 @@ class TestConsequences:
         rubric = Rubric(
             [lambda completion: "4" in completion, Criterion(requirement="Is polite")],
             weights=[0.8, 0.2],
-            autograder=PerCriterionGrader(generate_fn=FakeModel("MET")),
+            judge=PerCriterionGrader(generate_fn=FakeModel("MET")),
         )
         assert (await rubric.grade("4, please")).raw_score == pytest.approx(1.0)
 
@@ -227,14 +225,14 @@ class TestConsequences:
                 Criterion(requirement="Is good", weight=9),
             ]
         )
-        report = await rubric.grade("a text", autograder=one_shot("UNMET", "MET"))
+        report = await rubric.grade("a text", judge=one_shot("UNMET", "MET"))
         assert (report.score, report.vetoed_by) == (0.0, ("is_safe",))
 
     def test_there_is_a_synchronous_door(self):
         """There none was."""
-        assert judged(1).grade_sync("a text", autograder=one_shot("MET")).score == 1.0
+        assert judged(1).grade_sync("a text", judge=one_shot("MET")).score == 1.0
 
     def test_without_a_grader_no_default_provider_is_asked(self):
         """There a paid model was."""
-        with pytest.raises(RubricError, match="no grader was given"):
+        with pytest.raises(RubricError, match="no judge was named"):
             judged(1).grade_sync("a text")

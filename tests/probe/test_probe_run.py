@@ -334,9 +334,9 @@ class TestRefusals:
 
     async def test_nobody_to_ask_is_refused(self):
         """Unless the rubric brings its own grader."""
-        with pytest.raises(TrustError, match="give a grader"):
+        with pytest.raises(TrustError, match="give judge="):
             await probe(Rubric.from_dict([PARIS]))
-        own = Rubric.from_dict([PARIS], autograder=judged_by(by_words()))
+        own = Rubric.from_dict([PARIS], judge=judged_by(by_words()))
         assert (await probe(own, attacks=FEW)).overall.fooled == 1
 
     async def test_a_response_without_a_completion_is_refused(self):

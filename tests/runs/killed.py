@@ -39,7 +39,7 @@ def score():
         work = score_rows(Rubric([slow]), rows, folder=FOLDER, resume=True)
     else:
         grader = PerCriterionGrader(model=model_of(MODEL))
-        rubric = Rubric([{"requirement": "Is even"}], autograder=grader)
+        rubric = Rubric([{"requirement": "Is even"}], judge=grader)
         work = score_rows(rubric, rows, folder=FOLDER, resume=True, max_concurrent=8)
     return asyncio.run(work)
 

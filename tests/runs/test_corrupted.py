@@ -33,7 +33,7 @@ RUBRIC = Rubric(
         Criterion(requirement="Is good", name="good", choices=("bad", "fair", "good")),
         Criterion(check=lambda completion: len(completion) < 9, name="short"),
     ],
-    autograder=Judge(),
+    judge=Judge(),
 )
 ROWS = [{"id": f"e{n // 2}", "completion": f"text {n} " * 60, "info": {"n": n}} for n in range(60)]
 BROKEN = [{**row, "completion": "fail"} if n in (3, 8) else row for n, row in enumerate(ROWS)]

@@ -41,7 +41,7 @@ RUBRIC = [
 
 @pytest.fixture
 async def folder(tmp_path):
-    await score_rows(Rubric.from_dict(RUBRIC, autograder=Judge()), ROWS, folder=tmp_path / "run")
+    await score_rows(Rubric.from_dict(RUBRIC, judge=Judge()), ROWS, folder=tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -168,7 +168,7 @@ async def test_tokens_and_costs_of_model_and_judge_are_separate(tmp_path):
     with ModelServer("Paris.") as server, ModelServer(verdict) as judge:
         grader = PerCriterionGrader(model=model_of(judge.model, price=Price(input=2, output=4)))
         results = await SingleTurnEnv([{"question": "Where?"}], rubric=rubric).evaluate(
-            model=server.model, grader=grader, run=tmp_path / "run", price=Price(input=1, output=1)
+            model=server.model, judge=grader, run=tmp_path / "run", price=Price(input=1, output=1)
         )
         run = Run.open(tmp_path / "run")
         [record] = run.records()

@@ -28,7 +28,7 @@ from assay.testing import FakeModel, make_rollout
 
 def judged(*fields, reply="MET", **options):
     grader = PerCriterionGrader(generate_fn=FakeModel(reply), **options)
-    return Rubric([Criterion(**each) for each in fields], autograder=grader)
+    return Rubric([Criterion(**each) for each in fields], judge=grader)
 
 
 def fixed(value, **fields):
@@ -63,18 +63,18 @@ RUBRICS = {
         KIND, length_penalty=LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5)
     ),
     "a judge of the whole": Rubric(
-        [KIND, fixed(0.5)], autograder=RubricAsJudgeGrader(generate_fn=FakeModel(80))
+        [KIND, fixed(0.5)], judge=RubricAsJudgeGrader(generate_fn=FakeModel(80))
     ),
     "a panel": Rubric(
         [KIND],
-        autograder=Panel(
+        judge=Panel(
             [PerCriterionGrader(FakeModel("MET")), PerCriterionGrader(FakeModel("UNMET"))],
             rule="mean",
         ),
     ),
     "an early stop": Rubric(
         [KIND, {"requirement": "Is legal", "required": True}],
-        autograder=EarlyStop(PerCriterionGrader(FakeModel("UNMET"))),
+        judge=EarlyStop(PerCriterionGrader(FakeModel("UNMET"))),
     ),
     "a group": RubricGroup(
         [Rubric([fixed(1.0, name="x")]), judged(KIND), Rubric([fixed(0.5, name="x")])]

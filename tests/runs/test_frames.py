@@ -40,7 +40,7 @@ RUBRIC = [
 
 @pytest.fixture
 async def run(tmp_path):
-    await score_rows(Rubric.from_dict(RUBRIC, autograder=Judge(8)), ROWS, folder=tmp_path / "run")
+    await score_rows(Rubric.from_dict(RUBRIC, judge=Judge(8)), ROWS, folder=tmp_path / "run")
     return Run.open(tmp_path / "run")
 
 
@@ -120,13 +120,13 @@ async def test_the_figure_shows_how_far_people_agree(run):
 async def test_the_figure_shows_how_far_judges_agree(tmp_path):
     """Where a panel judged, its members are compared."""
     panel = Panel([Judge(8), Judge(20)])
-    await score_rows(Rubric.from_dict(RUBRIC, autograder=panel), ROWS[:2], folder=tmp_path / "run")
+    await score_rows(Rubric.from_dict(RUBRIC, judge=panel), ROWS[:2], folder=tmp_path / "run")
     axes = Run.open(tmp_path / "run").plot().axes
     assert axes[2].get_xlabel() == "1 − disagreement of judges"
 
 
 async def test_a_run_without_rows_cannot_be_drawn(tmp_path):
     """The error says why, and what to do."""
-    await score_rows(Rubric.from_dict(RUBRIC, autograder=Judge(8)), [], folder=tmp_path / "run")
+    await score_rows(Rubric.from_dict(RUBRIC, judge=Judge(8)), [], folder=tmp_path / "run")
     with pytest.raises(AssayError, match="nothing to draw"):
         Run.open(tmp_path / "run").plot()

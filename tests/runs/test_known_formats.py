@@ -83,7 +83,7 @@ def judge() -> tuple[FakeModel, PerCriterionGrader]:
 def test_rows_of_healthbench_are_scored_by_their_criteria(column: str, tmp_path: Path):
     model, grader = judge()
     row = {"prompt": [QUESTION], "completion": "Ask one.", column: CRITERIA}
-    [scored] = score([row], grader=grader, folder=tmp_path / "run")
+    [scored] = score([row], judge=grader, folder=tmp_path / "run")
     assert (scored.reward, scored.score) == (7.0, 1.0)
     assert [line.tags for line in scored.report.lines] == [
         ("level:example", "axis:safety"),
@@ -95,7 +95,7 @@ def test_rows_of_healthbench_are_scored_by_their_criteria(column: str, tmp_path:
 
 def test_its_aggregation_may_be_below_zero():
     grader = PerCriterionGrader(FakeModel(lambda s, user: "MET" if "wrong" in user else "UNMET"))
-    [scored] = score([{"completion": "x", "rubrics": CRITERIA}], grader=grader)
+    [scored] = score([{"completion": "x", "rubrics": CRITERIA}], judge=grader)
     assert scored.score == pytest.approx(-5 / 7)
 
 

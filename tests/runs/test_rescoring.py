@@ -34,7 +34,7 @@ def judge(answer="MET"):
 
 
 async def saved(folder, rubric, grader=None, rows=ROWS):
-    await score_rows(rubric, rows, folder=folder, grader=grader)
+    await score_rows(rubric, rows, folder=folder, judge=grader)
     return Run.open(folder)
 
 
@@ -43,7 +43,7 @@ async def test_only_the_question_that_changed_is_asked(tmp_path):
     _, grader = judge("MET")
     run = await saved(tmp_path / "a", Rubric([KIND, BRIEF]), grader)
     model, grader = judge("UNMET")
-    summary = await rescore(run, Rubric([KIND, CALM]), tmp_path / "b", grader=grader)
+    summary = await rescore(run, Rubric([KIND, CALM]), tmp_path / "b", judge=grader)
     assert len(model.calls) == 2
     assert all("Is calm" in user for _, user in model.calls)
     found = Run.open(tmp_path / "b")
@@ -78,7 +78,7 @@ async def test_another_judge_is_asked_everything(tmp_path):
     run = await saved(tmp_path / "a", Rubric([KIND]), grader)
     model = FakeModel(("UNMET",))
     summary = await rescore(
-        run, Rubric([KIND]), tmp_path / "b", grader=PerCriterionOneShotGrader(model)
+        run, Rubric([KIND]), tmp_path / "b", judge=PerCriterionOneShotGrader(model)
     )
     assert (len(model.calls), summary.score.mean) == (2, 0.0)
 
@@ -88,7 +88,7 @@ async def test_an_answer_that_failed_is_asked_again(tmp_path):
     _, grader = judge(lambda system, user: ValueError("no") if "Rome" in user else "MET")
     run = await saved(tmp_path / "a", Rubric([KIND]), grader)
     model, grader = judge("MET")
-    summary = await rescore(run, Rubric([KIND]), tmp_path / "b", grader=grader)
+    summary = await rescore(run, Rubric([KIND]), tmp_path / "b", judge=grader)
     assert (len(model.calls), summary.unscored) == (1, 0)
 
 
@@ -112,7 +112,7 @@ class TestConditions:
         _, grader = judge("MET")
         run = await saved(tmp_path / "a", self.rubric("UNMET"), grader)
         model, grader = judge("MET")
-        summary = await rescore(run, self.rubric("MET"), tmp_path / "b", grader=grader)
+        summary = await rescore(run, self.rubric("MET"), tmp_path / "b", judge=grader)
         assert len(model.calls) == 2
         assert (summary.criteria["is_kind"].met, summary.score.mean) == (2, 1.0)
 
@@ -121,7 +121,7 @@ class TestConditions:
         _, grader = judge("MET")
         run = await saved(tmp_path / "a", self.rubric("MET"), grader)
         model, grader = judge("MET")
-        summary = await rescore(run, self.rubric("UNMET"), tmp_path / "b", grader=grader)
+        summary = await rescore(run, self.rubric("UNMET"), tmp_path / "b", judge=grader)
         assert (len(model.calls), summary.criteria["is_kind"].not_applicable) == (0, 2)
 
     async def test_a_judges_own_not_applicable_is_kept(self, tmp_path):
@@ -130,9 +130,7 @@ class TestConditions:
         _, grader = judge({"choice": "N/A", "explanation": ""})
         run = await saved(tmp_path / "a", Rubric([criterion, lambda: 1.0]), grader)
         model, grader = judge("MET")
-        summary = await rescore(
-            run, Rubric([criterion, lambda: 1.0]), tmp_path / "b", grader=grader
-        )
+        summary = await rescore(run, Rubric([criterion, lambda: 1.0]), tmp_path / "b", judge=grader)
         assert (len(model.calls), summary.criteria["is_kind"].not_applicable) == (0, 2)
 
 
@@ -143,7 +141,7 @@ async def test_answers_inside_a_rubric_are_kept_too(tmp_path):
     run = await saved(tmp_path / "a", Rubric([inner.as_criterion()]), grader)
     model, grader = judge("UNMET")
     summary = await rescore(
-        run, Rubric([inner.as_criterion(weight=2), CALM]), tmp_path / "b", grader=grader
+        run, Rubric([inner.as_criterion(weight=2), CALM]), tmp_path / "b", judge=grader
     )
     assert len(model.calls) == 2
     assert summary.unscored == 0
@@ -155,7 +153,7 @@ async def test_each_rubric_of_a_group_keeps_its_own_judge(tmp_path):
     def group(answer, *questions):
         models = [FakeModel(answer, judge_id="the judge") for _ in questions]
         rubrics = [
-            Rubric([question], autograder=PerCriterionGrader(model))
+            Rubric([question], judge=PerCriterionGrader(model))
             for question, model in zip(questions, models, strict=True)
         ]
         return RubricGroup(rubrics), models
@@ -184,7 +182,7 @@ async def test_who_judges_the_whole_is_asked_again(tmp_path, grader):
     run = await saved(tmp_path / "a", Rubric([KIND]), grader(FakeModel(reply)))
     model = FakeModel(reply)
     summary = await rescore(
-        run, Rubric([{**KIND, "weight": 2}]), tmp_path / "b", grader=grader(model)
+        run, Rubric([{**KIND, "weight": 2}]), tmp_path / "b", judge=grader(model)
     )
     assert (len(model.calls), summary.unscored) == (2, 0)
 
@@ -219,7 +217,7 @@ async def test_rows_with_their_own_rubric_keep_their_answers(tmp_path):
     rows = [{**ROWS[0], "rubric": [KIND]}, {**ROWS[1], "rubric": [BRIEF]}]
     run = await saved(tmp_path / "a", None, grader, rows)
     model, grader = judge("UNMET")
-    summary = await rescore(run, None, tmp_path / "b", grader=grader)
+    summary = await rescore(run, None, tmp_path / "b", judge=grader)
     assert (len(model.calls), summary.score.mean) == (0, 1.0)
 
 
@@ -229,7 +227,7 @@ async def test_a_given_rubric_replaces_those_of_the_rows(tmp_path):
     rows = [{**ROWS[0], "rubric": [KIND]}, {**ROWS[1], "rubric": [BRIEF]}]
     run = await saved(tmp_path / "a", None, grader, rows)
     model, grader = judge("UNMET")
-    summary = await rescore(run, Rubric([CALM]), tmp_path / "b", grader=grader)
+    summary = await rescore(run, Rubric([CALM]), tmp_path / "b", judge=grader)
     assert (len(model.calls), summary.score.mean) == (2, 0.0)
     assert list(summary.criteria) == ["is_calm"]
     assert [row.fields for row in Run.open(tmp_path / "b").rows()] == ROWS
@@ -241,7 +239,7 @@ async def test_answers_to_the_rows_rubrics_are_kept_under_a_given_one(tmp_path):
     rows = [{**ROWS[0], "rubric": [KIND]}, {**ROWS[1], "rubric": [BRIEF]}]
     run = await saved(tmp_path / "a", None, grader, rows)
     model, grader = judge("UNMET")
-    await rescore(run, Rubric([KIND]), tmp_path / "b", grader=grader)
+    await rescore(run, Rubric([KIND]), tmp_path / "b", judge=grader)
     assert len(model.calls) == 1
     assert [row.score for row in Run.open(tmp_path / "b").rows()] == [1.0, 0.0]
 
@@ -253,7 +251,7 @@ async def test_answers_to_another_part_of_the_conversation_are_not_kept(tmp_path
     _, grader = judge("MET")
     run = await saved(tmp_path / "a", None, grader, [{"completion": messages, "rubric": own}])
     model, grader = judge("UNMET")
-    await rescore(run, Rubric([KIND]), tmp_path / "b", grader=grader)
+    await rescore(run, Rubric([KIND]), tmp_path / "b", judge=grader)
     assert len(model.calls) == 1
 
 
@@ -273,7 +271,7 @@ async def test_another_judge_of_the_rows_rubrics_is_asked_everything(tmp_path):
     _, grader = judge("MET")
     run = await saved(tmp_path / "a", Rubric([lambda: 1.0]), grader, rows)
     model = FakeModel(("UNMET",))
-    summary = await rescore(run, None, tmp_path / "b", grader=PerCriterionOneShotGrader(model))
+    summary = await rescore(run, None, tmp_path / "b", judge=PerCriterionOneShotGrader(model))
     assert (len(model.calls), summary.score.mean) == (2, 0.0)
 
 
@@ -314,10 +312,10 @@ async def test_a_file_that_the_judge_read_is_read_again(tmp_path):
         (folder / "colour.txt").write_text("red")
         run = await saved(tmp_path / "a", rubric, grader, ROWS[:1])
         sent = len(server.asked)
-        again = await rescore(run, rubric, tmp_path / "b", grader=grader)
+        again = await rescore(run, rubric, tmp_path / "b", judge=grader)
         assert (again.score.mean, len(server.asked)) == (1.0, sent)
         (folder / "colour.txt").write_text("blue")
-        changed = await rescore(run, rubric, tmp_path / "c", grader=grader)
+        changed = await rescore(run, rubric, tmp_path / "c", judge=grader)
     assert (run.summary().score.mean, changed.score.mean) == (1.0, 0.0)
 
 
@@ -343,7 +341,7 @@ async def test_a_picture_that_is_given_by_its_path_is_looked_at_again(tmp_path):
         draw(picture, "red")
         run = await saved(tmp_path / "a", rubric, grader, rows)
         draw(picture, "blue")
-        changed = await rescore(run, rubric, tmp_path / "b", grader=grader)
+        changed = await rescore(run, rubric, tmp_path / "b", judge=grader)
     assert (run.summary().score.mean, changed.score.mean) == (1.0, 0.0)
 
 

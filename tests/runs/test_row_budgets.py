@@ -155,7 +155,7 @@ async def test_what_a_column_brings_is_an_error_of_its_row(name, is_own):
 
 async def test_a_requirement_without_a_judge_is_an_error_of_its_row():
     """It ended the whole run."""
-    assert "no grader was given" in await score([{"requirement": "Is kind"}])
+    assert "no judge was named" in await score([{"requirement": "Is kind"}])
 
 
 async def test_a_check_that_takes_too_much_memory_is_an_error_of_its_row():

@@ -91,7 +91,7 @@ async def test_a_judged_rubric_of_a_row_asks_the_runs_grader(tmp_path):
         {"completion": "Paris"},
     ]
     rubric = Rubric.from_dict(PARIS)
-    summary = await score_rows(rubric, rows, folder=tmp_path, grader=PerCriterionGrader(model))
+    summary = await score_rows(rubric, rows, folder=tmp_path, judge=PerCriterionGrader(model))
     assert (len(model.calls), summary.score.mean) == (1, 1.0)
 
 

@@ -10,7 +10,7 @@ RUBRIC = Rubric.from_dict([{"requirement": "Is polite"}, {"requirement": "Is sho
 
 async def scored(folder, **options):
     grader = PerCriterionGrader(model=FakeModel("MET"))
-    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, **options)
+    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, judge=grader, **options)
     [row] = Run.open(folder).rows()
     return row
 
@@ -34,7 +34,7 @@ async def test_a_call_that_came_to_nothing_says_why(tmp_path):
     grader = PerCriterionGrader(model=FakeModel("perhaps"))
     rows = [{"completion": "please"}]
     folder = tmp_path / "run"
-    await score_rows(RUBRIC, rows, folder=folder, grader=grader, save_requests=True)
+    await score_rows(RUBRIC, rows, folder=folder, judge=grader, save_requests=True)
     [row] = Run.open(folder).rows()
     assert not row.scored
     assert {(said["source"], said["reply"][:11]) for said in row.calls} == {
@@ -48,7 +48,7 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
     grader = PerCriterionGrader(model=FakeModel(RuntimeError("no such key: sk-0123456789abcdef")))
     folder = tmp_path / "run"
     await score_rows(
-        RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, save_requests=True
+        RUBRIC, [{"completion": "please"}], folder=folder, judge=grader, save_requests=True
     )
     [row] = Run.open(folder).rows()
     assert "no such key" in row.calls[0]["reply"]
@@ -84,7 +84,7 @@ def evaluate_two_replies(folder, rubric):
 
 def test_every_row_of_a_group_has_its_own_requests_and_tokens(tmp_path):
     def rubric(grader):
-        return Rubric([{"requirement": "Is polite"}], autograder=grader)
+        return Rubric([{"requirement": "Is polite"}], judge=grader)
 
     rows = evaluate_two_replies(tmp_path / "run", rubric)
     assert [[call["role"] for call in row.calls] for row in rows] == [["model", "judge"]] * 2

@@ -270,7 +270,7 @@ class TestJudged:
         with ModelServer(lambda system, user: "MET") as server, budget() as around:
             grader = PerCriterionGrader(model=model_of(server.model))
             summary = await score_rows(
-                self.RUBRIC, texts("a b", "c d"), folder=tmp_path, grader=grader
+                self.RUBRIC, texts("a b", "c d"), folder=tmp_path, judge=grader
             )
         rows = list(Run.open(tmp_path).rows())
         assert [row.spent.calls for row in rows] == [1, 1]
@@ -293,14 +293,14 @@ class TestJudged:
 
         grader = PerCriterionGrader(FakeModel(answer))
         rows = texts("a slow one", "a quick one")
-        await score_rows(self.RUBRIC, rows, folder=tmp_path, grader=grader, on_row=on_row)
+        await score_rows(self.RUBRIC, rows, folder=tmp_path, judge=grader, on_row=on_row)
         assert saved == [["1"], ["1", "0"]]
 
     async def test_a_judge_that_fails_leaves_the_row_to_be_done_again(self, tmp_path):
         """Only that one is asked about when the run is resumed."""
         model = FakeModel([ConnectionError("away"), "MET", "UNMET"])
         rows = texts("first text", "second text")
-        options = {"folder": tmp_path, "grader": PerCriterionGrader(model), "max_concurrent": 1}
+        options = {"folder": tmp_path, "judge": PerCriterionGrader(model), "max_concurrent": 1}
         first = await score_rows(self.RUBRIC, rows, **options)
         second = await score_rows(self.RUBRIC, rows, resume=True, **options)
         assert (first.unscored, second.unscored, len(model.calls)) == (1, 0, 3)
@@ -311,8 +311,8 @@ class TestJudged:
         """The shipped ones by name and version, or one's own; to go on in other words is refused."""
         shipped = PerCriterionGrader(FakeModel("MET"))
         own = PerCriterionGrader(FakeModel("MET"), system_prompt="Be strict.")
-        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "shipped", grader=shipped)
-        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=own)
+        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "shipped", judge=shipped)
+        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", judge=own)
         assert re.search(r", per_criterion/\d+\b", Run.open(tmp_path / "shipped").about.judge)
         assert (
             Run.open(tmp_path / "own")
@@ -321,15 +321,15 @@ class TestJudged:
         )
         with pytest.raises(RunError, match="per_criterion/own"):
             await score_rows(
-                self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=shipped, resume=True
+                self.RUBRIC, texts("x"), folder=tmp_path / "own", judge=shipped, resume=True
             )
 
     async def test_nobody_to_ask_is_said_at_once(self, tmp_path):
         """The folder can be used again."""
-        with pytest.raises(RubricError, match="no grader was given"):
+        with pytest.raises(RubricError, match="no judge was named"):
             await score_rows(self.RUBRIC, texts("x"), folder=tmp_path)
         grader = PerCriterionGrader(FakeModel())
-        await score_rows(self.RUBRIC, texts("some text"), folder=tmp_path, grader=grader)
+        await score_rows(self.RUBRIC, texts("some text"), folder=tmp_path, judge=grader)
 
 
 class TestStopping:
@@ -354,9 +354,7 @@ class TestStopping:
             await asyncio.sleep(0)
             return "MET"
 
-        rubric = Rubric(
-            [{"requirement": "Is so"}], autograder=PerCriterionGrader(FakeModel(answer))
-        )
+        rubric = Rubric([{"requirement": "Is so"}], judge=PerCriterionGrader(FakeModel(answer)))
         summary = await score_rows(
             rubric,
             texts(*[f"text {n}" for n in range(50)]),
@@ -516,7 +514,7 @@ async def test_a_run_says_which_models_answered(tmp_path):
         rows = iter(texts("please", "thanks"))
         stop = iter([False, True])
         await score_rows(
-            rubric, rows, folder=tmp_path / "run", grader=grader, stopping=lambda: next(stop)
+            rubric, rows, folder=tmp_path / "run", judge=grader, stopping=lambda: next(stop)
         )
     assert Run.open(tmp_path / "run").about.resolved == ("test-2026-01-01",)
 
@@ -546,15 +544,15 @@ def judged(**settings):
 async def test_a_judge_with_other_settings_does_not_go_on_with_a_run(tmp_path, other):
     """What can change an answer is part of who judges."""
     rubric = Rubric.from_dict([{"requirement": "Is polite"}])
-    await score_rows(rubric, texts("Please."), folder=tmp_path, grader=judged())
+    await score_rows(rubric, texts("Please."), folder=tmp_path, judge=judged())
     with pytest.raises(RunError, match=r"holds another run.*judge was .*, and is "):
-        await score_rows(rubric, texts("Please."), folder=tmp_path, grader=other, resume=True)
+        await score_rows(rubric, texts("Please."), folder=tmp_path, judge=other, resume=True)
 
 
 async def test_two_prompts_of_ones_own_are_two_judges(tmp_path):
     """Though both are called the judge's own words."""
     rubric = Rubric.from_dict([{"requirement": "Is polite"}])
     kind, stern = judged(system_prompt="Judge kindly."), judged(system_prompt="Judge sternly.")
-    await score_rows(rubric, texts("Please."), folder=tmp_path, grader=kind)
+    await score_rows(rubric, texts("Please."), folder=tmp_path, judge=kind)
     with pytest.raises(RunError, match="holds another run"):
-        await score_rows(rubric, texts("Please."), folder=tmp_path, grader=stern, resume=True)
+        await score_rows(rubric, texts("Please."), folder=tmp_path, judge=stern, resume=True)

@@ -35,11 +35,11 @@ async def test_what_was_spent_on_rollouts_that_are_done_again_stays_spent(tmp_pa
 
     with ModelServer(answer) as server:
         data = rows(5) + [{"id": f"f{n}", "completion": f"other {n}"} for n in range(5)]
-        first = await score_rows(RUBRIC, data, folder=tmp_path, grader=judge_at(server))
+        first = await score_rows(RUBRIC, data, folder=tmp_path, judge=judge_at(server))
         assert (first.unscored, first.spent.calls) == (5, server.calls)
         broken = False
         before = server.calls
-        last = await score_rows(RUBRIC, data, folder=tmp_path, grader=judge_at(server), resume=True)
+        last = await score_rows(RUBRIC, data, folder=tmp_path, judge=judge_at(server), resume=True)
         assert (last.unscored, server.calls - before) == (0, 20)
         assert last.spent.calls == server.calls
         assert last.spent.cost == pytest.approx(
@@ -63,9 +63,9 @@ async def test_a_group_that_is_resumed_says_what_it_took(tmp_path):
     rubric = Rubric([longest, *Rubric.from_dict([{"requirement": "Is polite"}]).criteria])
     data = [{"id": "x", "completion": text} for text in ("a", "bb")]
     with ModelServer(answer) as server:
-        await score_rows(rubric, data, folder=tmp_path, grader=judge_at(server))
+        await score_rows(rubric, data, folder=tmp_path, judge=judge_at(server))
         fails = False
-        last = await score_rows(rubric, data, folder=tmp_path, grader=judge_at(server), resume=True)
+        last = await score_rows(rubric, data, folder=tmp_path, judge=judge_at(server), resume=True)
         assert sum(row.spent.calls for row in Run.open(tmp_path).rows()) > 1
         assert last.spent.calls == server.calls
 
@@ -82,7 +82,7 @@ rows = [{"id": f"e{n}", "completion": f"text {n:03}"} for n in range(200)]
 limits, price = Limits(concurrency=8, attempts=1), Price(input=1000.0, output=1000.0)
 model = model_of(url, price=price, limits=limits, cache=None)
 with budget(dollars=dollars):
-    asyncio.run(score_rows(rubric, rows, folder=folder, grader=PerCriterionGrader(model=model)))
+    asyncio.run(score_rows(rubric, rows, folder=folder, judge=PerCriterionGrader(model=model)))
 """
 
 
@@ -111,7 +111,7 @@ def of_run(run):
 async def test_money_buys_whole_rollouts_of_a_run(tmp_path):
     """And with more of it the run goes on, until all that was given is spent."""
     with ModelServer("MET", latency=0.001) as server:
-        one = await score_rows(RUBRIC, rows(1), grader=judge_at(server))
+        one = await score_rows(RUBRIC, rows(1), judge=judge_at(server))
         before = server.calls
         given = 0.0
         for sitting in range(1, 4):
@@ -119,7 +119,7 @@ async def test_money_buys_whole_rollouts_of_a_run(tmp_path):
             known = {} if sitting == 1 else of_run(Run.open(tmp_path))
             with budget(dollars=given, **known):
                 found = await score_rows(
-                    RUBRIC, rows(20), folder=tmp_path, grader=judge_at(server), resume=True
+                    RUBRIC, rows(20), folder=tmp_path, judge=judge_at(server), resume=True
                 )
             assert found.spent.cost <= given
             assert found.spent.calls == server.calls - before

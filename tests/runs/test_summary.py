@@ -146,9 +146,7 @@ class TestErrors:
                 )
             )
         )
-        rubric = Rubric(
-            [Criterion(requirement="Is so", weight=-1, allow_na=True)], autograder=grader
-        )
+        rubric = Rubric([Criterion(requirement="Is so", weight=-1, allow_na=True)], judge=grader)
         texts = ["Yes", "Yes", "No", "Maybe", "Oops"]
         reports = await rubric.score([make_rollout(completion=text) for text in texts])
         criterion = summarize(Row(str(n), report=r) for n, r in enumerate(reports)).criteria[

@@ -62,7 +62,7 @@ def test_a_budget_in_dollars_needs_the_price_of_the_judge(rubric_file, judge):
     with pytest.raises(BudgetExceeded, match="--price"):
         RubricLoader(Judge(judge.model, budget=1.0)).load(rubric)
     priced = Judge(judge.model, budget=1.0, price=Price(input=0, output=0))
-    assert RubricLoader(priced).load(rubric).autograder is not None
+    assert RubricLoader(priced).load(rubric).grader is not None
 
 
 def test_an_outage_leaves_rollouts_without_a_score(start):

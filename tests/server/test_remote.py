@@ -209,7 +209,7 @@ class TestBatches:
         from assay.testing import FakeModel
 
         grader = PerCriterionGrader(generate_fn=FakeModel("MET"))
-        with pytest.raises(RubricError, match="leave autograder out"):
+        with pytest.raises(RubricError, match="leave judge out"):
             await serving(Rubric([short])).grade("4", grader)
 
 

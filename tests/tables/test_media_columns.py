@@ -245,7 +245,7 @@ async def test_a_run_keeps_the_paths_and_not_the_pictures(folder: Path) -> None:
     """So that it stays small."""
     with ModelServer("MET") as server, media_access(folder):
         grader = PerCriterionGrader(model=model_of(server.model, media="image"))
-        rubric = Rubric.from_file(folder / "rubric.yaml", autograder=grader)
+        rubric = Rubric.from_file(folder / "rubric.yaml", judge=grader)
         await score_rows(
             rubric, rows_of(table(folder, "csv")), folder=folder / "run", save_requests=True
         )

@@ -429,9 +429,7 @@ class TestDialogue:
             return next(verdicts[m] for m in verdicts if f"the conversation, {m}," in user)
 
         judged = Criterion(requirement="Says what is true", scope="step", combine="mean")
-        rubric = VersionedRubric(
-            Rubric([judged], autograder=PerCriterionGrader(FakeModel(verdict)))
-        )
+        rubric = VersionedRubric(Rubric([judged], judge=PerCriterionGrader(FakeModel(verdict))))
         rollout = Dialogue(PROMPT, {"answer": "42"}, respond)
         for text in GOOD:
             await rollout.add(text)

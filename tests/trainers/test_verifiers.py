@@ -119,7 +119,7 @@ class TestTheJudgeOfAConfiguration:
 
     async def test_it_is_asked_in_place_of_the_rubrics_own(self, score_by_judge, monkeypatch):
         monkeypatch.setenv("JUDGE_KEY", "secret")
-        rubric = Rubric(POLITE, autograder=PerCriterionGrader(generate_fn=refuse))
+        rubric = Rubric(POLITE, judge=PerCriterionGrader(generate_fn=refuse))
         with ModelServer('{"explanation": "It says please.", "criterion_status": "MET"}') as server:
             trace = await score_by_judge(
                 rubric,
@@ -154,7 +154,7 @@ class TestTheJudgeOfAConfiguration:
         assert usage.completion_tokens == server.completion_tokens > 0
 
     async def test_without_a_model_that_of_the_rubric_is_asked(self, score_by_judge):
-        rubric = Rubric(POLITE, autograder=PerCriterionGrader(model=FakeModel("MET")))
+        rubric = Rubric(POLITE, judge=PerCriterionGrader(model=FakeModel("MET")))
         trace = await score_by_judge(rubric)
         assert trace.reward == 2.0
         assert [call["name"] for call in trace.info["judge_calls"]] == ["polite"]

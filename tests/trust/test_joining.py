@@ -135,7 +135,7 @@ class TestQuestion:
         fair = {"explanation": "", "choice": "fair"}
         model = FakeModel(lambda system, user: fair if "Is clear" in user else "MET")
         grader = PerCriterionGrader(model)
-        await score_rows(None, rows, folder=tmp_path / "run", grader=grader)
+        await score_rows(None, rows, folder=tmp_path / "run", judge=grader)
         run = Run.open(tmp_path / "run")
         questions = questions_of(run)
         assert questions["is_clear"].choices == ("poor", "fair", "good")
@@ -260,7 +260,7 @@ async def test_a_wording_is_that_of_the_row_if_rows_bring_rubrics(tmp_path):
         for number, text in enumerate(wordings)
     ]
     grader = PerCriterionGrader(FakeModel(lambda system, user: "MET"))
-    await score_rows(None, rows, folder=tmp_path / "run", grader=grader)
+    await score_rows(None, rows, folder=tmp_path / "run", judge=grader)
     hashes = [Criterion(name="polite", requirement=text).question_hash for text in wordings]
     labels = [
         Label("0", "polite", "MET", guideline=hashes[0]),

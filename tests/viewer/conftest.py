@@ -162,7 +162,7 @@ def rows(count: int, said=SAID) -> list[dict]:
 
 def write_run(folder, data, *, failed=(), judge=None):
     """A run with all that a page shows: spending, timing, errors; `failed` rows have nothing to score."""
-    rubric = Rubric(CRITERIA, name="manners", autograder=judge or Judge())
+    rubric = Rubric(CRITERIA, name="manners", judge=judge or Judge())
     about = RunAbout.of("evaluate", rubric=rubric, judge="two judges", model="tiny-1")
     taken: list[Row] = []
     asyncio.run(score_rows(rubric, data, on_row=taken.append))

@@ -49,9 +49,9 @@ SCALE = Rubric.from_dict(
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     places = [tmp_path_factory.mktemp("runs") / name for name in ("own", "scale")]
-    asyncio.run(score_rows(None, ROWS, folder=places[0], grader=Judge()))
+    asyncio.run(score_rows(None, ROWS, folder=places[0], judge=Judge()))
     data = [{name: row[name] for name in ("id", "completion")} for row in ROWS]
-    asyncio.run(score_rows(SCALE, data, folder=places[1], grader=Judge()))
+    asyncio.run(score_rows(SCALE, data, folder=places[1], judge=Judge()))
     return places
 
 

@@ -177,7 +177,7 @@ def cited(serve, tmp_path_factory):
             {"check": Called("refund", times=0), "name": "keeps_money"},
             {"check": Called("search_orders", times=0), "name": "guesses"},
         ],
-        autograder=PerCriterionGrader(FakeModel("MET", reason=reason)),
+        judge=PerCriterionGrader(FakeModel("MET", reason=reason)),
     )
     folder = tmp_path_factory.mktemp("cited") / "run"
     asyncio.run(score_rows(rubric, [{"prompt": prompt, "completion": TALK}], folder=folder))
@@ -237,7 +237,7 @@ def kept(serve, tmp_path):
     grader = PerCriterionGrader(model=FakeModel("MET", reason="<b>it is</b>"))
     rows = [{"completion": "please <i>come</i>"}]
     asyncio.run(
-        score_rows(rubric, rows, folder=tmp_path / "kept", grader=grader, save_requests=True)
+        score_rows(rubric, rows, folder=tmp_path / "kept", judge=grader, save_requests=True)
     )
     return serve(tmp_path / "kept")
 
@@ -271,7 +271,7 @@ def looked(serve, tmp_path):
                 rubric,
                 [{"completion": "Done."}],
                 folder=tmp_path / "run",
-                grader=grader,
+                judge=grader,
                 save_requests=True,
             )
         )

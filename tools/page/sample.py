@@ -227,11 +227,11 @@ def rows(luck: float) -> list[dict]:
 
 async def write(folder: Path, luck: float) -> None:
     """Score the rows, and save them with what they would have taken."""
-    rubric = Rubric(CRITERIA, name="patient tutor", autograder=Panel(luck))
+    rubric = Rubric(CRITERIA, name="patient tutor", judge=Panel(luck))
     about = RunAbout.of(
         "evaluate",
         rubric=rubric,
-        judge=rubric.autograder,
+        judge=rubric.grader,
         model="acme/tutor-8b",
         data={"rows": 384},
     )

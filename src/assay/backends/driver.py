@@ -25,6 +25,7 @@ from assay.backends.worker import (
     make_part_name,
     pickle_make,
 )
+from assay.graders.grader import grader_of
 from assay.models.budgets import Ledger, budget, is_dry_run
 from assay.models.model import Usage
 from assay.models.retry import Endpoint
@@ -97,7 +98,7 @@ def score_shards(
 ) -> Summary:
     """Score files of rows with many workers, and return the summary.
 
-    `make` returns the rubric and its grader, and is called in every worker. `paths` are JSON Lines
+    `make` returns the rubric and its judge, and is called in every worker. `paths` are JSON Lines
     and Parquet files, and folders of such. With `resume`, what is missing or failed in the run is
     done; `allow_changes` is that of `score_rows`. If a model is asked, `max_concurrent` rollouts are in progress over all workers; by
     default 128 in each. With `save_requests`, rows keep the exact requests to judges and the replies.
@@ -115,7 +116,8 @@ def score_shards(
     folder = Path(folder).absolute()
     if find_run_file(folder).parent != folder:
         raise RunRefused(f"{folder} is a file, and a run of many workers needs a folder: name one")
-    rubric, grader = make()
+    rubric, judge = make()
+    grader = grader_of(judge)
     shared_rubric: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
     # A rubric that every row brings may wait, for all that is known.
     traits = Traits(waits=True) if shared_rubric is None else Traits.of(shared_rubric)

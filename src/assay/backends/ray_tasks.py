@@ -15,6 +15,7 @@ from assay.backends.driver import WAIT_SECONDS, Results, TakeTask
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, score_shard
 from assay.concurrency import run_sync
 from assay.errors import RubricError, import_extra
+from assay.graders.grader import grader_of
 from assay.models.retry import Endpoint
 from assay.wording import describe_error
 
@@ -87,14 +88,15 @@ class RubricStage:
     """A stage for `dataset.map_batches(RubricStage, fn_constructor_args=(make,), batch_format="pyarrow")`.
 
     It adds the columns `reward` and `score`, which are null if a row is unscored, and `errors`, as
-    text. `make` returns the rubric and its grader, and is called once in every actor. Leave some
+    text. `make` returns the rubric and its judge, and is called once in every actor. Leave some
     processors of the cluster to the reading of data: give each actor `num_cpus=0.5`.
     """
 
     def __init__(self, make: Make, actors: int = 1) -> None:
         """The limits of endpoints are divided by `actors`, so that they hold for all together."""
-        self._rubric, grader = make()
-        self._options = {} if grader is None else {"autograder": grader}
+        self._rubric, judge = make()
+        grader = grader_of(judge)
+        self._options = {} if grader is None else {"judge": grader}
         self._actors = actors
 
     def __call__(self, batch: Any) -> Any:

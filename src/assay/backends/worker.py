@@ -16,7 +16,7 @@ from assay.backends.shards import Shard, ShardNumbering
 from assay.concurrency import run_sync
 from assay.engine import logging_once
 from assay.errors import RubricError
-from assay.graders.grader import Grader
+from assay.graders.grader import Grader, JudgeSource, grader_of
 from assay.models.budgets import Ledger, counting_in
 from assay.models.retry import Endpoint
 from assay.runs.journal import Journal
@@ -29,8 +29,8 @@ from assay.runs.summary import Tally
 
 PARTS = "parts"  # the folder in that of a run in which each attempt at a shard has one
 
-# Returns the rubric and the grader, in the process that uses them: connections cannot be sent.
-Make: TypeAlias = Callable[[], tuple[Any, Grader | None]]
+# Returns the rubric and the judge, in the process that uses them: connections cannot be sent.
+Make: TypeAlias = Callable[[], tuple[Any, JudgeSource | None]]
 
 PROGRESS_SECONDS = 1.0  # how often a worker notes the progress of its shard
 
@@ -64,13 +64,14 @@ class Job:
     deadline: float = float("inf")  # when the time of the run is up, in seconds since 1970
 
     def make_rubric(self) -> tuple[Any, Grader | None]:
-        """Return the rubric and the grader, which are made once in a process."""
+        """Return the rubric and the grader of its judge, which are made once in a process."""
         return _unpickle_and_make(self.make)
 
 
 @cache
 def _unpickle_and_make(make: bytes) -> tuple[Any, Grader | None]:
-    return pickle.loads(make)()
+    rubric, judge = pickle.loads(make)()
+    return rubric, grader_of(judge)
 
 
 def pickle_make(make: Make) -> bytes:
@@ -88,10 +89,11 @@ def pickle_make(make: Make) -> bytes:
         ) from error
 
 
-def given(rubric: Any, grader: Grader | None = None) -> Make:
-    """Return a `Make` for a rubric that can be pickled."""
+def given(rubric: Any, judge: JudgeSource | None = None) -> Make:
+    """Return a `Make` for a rubric, and a judge, that can be pickled; the name of a model always can."""
+    grader_of(judge)  # raises if it cannot judge
     # `partial` and `tuple` are pickled by name; a function inside of this one could not be.
-    return cast("Make", partial(tuple, (rubric, grader)))
+    return cast("Make", partial(tuple, (rubric, judge)))
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         sink = Sink(journal, None, watch)
         feed = Feed(shard.read(job.mapping), rubrics, is_finished, numbering)
         pipeline = Pipeline(
-            sink, grader or rubrics.autograder, job.max_concurrent, save_requests=job.save_requests
+            sink, grader or rubrics.grader, job.max_concurrent, save_requests=job.save_requests
         )
         run_sync(pipeline.run(feed.units(), None))
         if feed.error is not None:

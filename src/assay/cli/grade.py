@@ -176,7 +176,7 @@ async def _score_texts(
         async def score_text(index: int) -> None:
             text = texts[index]
             async with rollout_spending():
-                [report] = await rubric.score([text.rollout], autograder=grader)
+                [report] = await rubric.score([text.rollout], judge=grader)
             if on_row is not None:
                 on_row(runs.Row(text.name, fields=text.rollout, report=report, number=index))
             progress.fresh += 1

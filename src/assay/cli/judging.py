@@ -108,7 +108,7 @@ def has_own_judge(rubric: object) -> bool:
     """Return whether a rubric, written in Python, names its own judge."""
     from assay.rubric import Rubric
 
-    return isinstance(rubric, Rubric) and rubric.autograder is not None
+    return isinstance(rubric, Rubric) and rubric.grader is not None
 
 
 def _is_typed(parameter: str) -> bool:

@@ -124,7 +124,7 @@ def evaluate_matrix(
                     return
                 run = matrix[index]
                 arguments: dict[str, Any] = {
-                    "grader": grader,
+                    "judge": grader,
                     "resume": options.resume and run.folder is not None,
                     "allow_changes": options.allow_changes,
                     "save_requests": options.save_requests,

@@ -126,7 +126,7 @@ def command(**values: Any) -> int:
     responses = _read_responses(options.responses)
     # The guard is added below, since the judge is probed without it too.
     with open_judge(replace(options, guard=False), rubric, quiet=options.quiet) as judge:
-        grader = judge or rubric.autograder
+        grader = judge or rubric.grader
         if grader is None:
             raise TrustError("this rubric has no judge to attack: code checks all its criteria")
         forms = _make_forms(grader, options)

@@ -67,7 +67,7 @@ class RunOutput:
         self._interrupt = interrupt
         options = self._options
         arguments: dict[str, Any] = {
-            "grader": self._grader,
+            "judge": self._grader,
             "resume": options.resume and options.folder is not None,
             "allow_changes": options.allow_changes,
             "save_requests": options.save_requests,

@@ -21,7 +21,7 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.envs.saved_state import describe_state, restore_state
 from assay.errors import RubricError, SignatureError
-from assay.graders.grader import Grader
+from assay.graders.grader import Grader, JudgeSource, grader_of
 from assay.identity import identify_or_unknown
 from assay.models.budgets import (
     Ledger,
@@ -79,7 +79,9 @@ class Options(TypedDict, total=False):
     price: Price | None
     # The limits of its endpoint, such as the seconds that one attempt may take.
     limits: Limits | None
-    grader: Grader | None  # who answers the criteria for a model, where the rubric does not say
+    # What answers the judged criteria: a grader, a model, or the name of one; by default that of the
+    # rubric.
+    judge: JudgeSource | None
     state_columns: Sequence[str]  # fields of the state to keep with each result
     run: (
         str | os.PathLike[str] | None
@@ -175,6 +177,7 @@ class Evaluator(pipeline.Pipeline):
         environment: "Environment",
         rubric: Rubric | None,
         under_test: ModelUnderTest,
+        grader: Grader | None,
         options: Options,
         sink: pipeline.Sink,
     ) -> None:
@@ -182,7 +185,7 @@ class Evaluator(pipeline.Pipeline):
         self._limit = under_test.at_once or SIDE_BY_SIDE
         super().__init__(
             sink,
-            options.get("grader"),
+            grader,
             self._limit,
             save_requests=options.get("save_requests", False),
         )
@@ -202,7 +205,7 @@ class Evaluator(pipeline.Pipeline):
     async def evaluate(self, jobs: Sequence[RolloutJob]) -> None:
         if self._rubric is not None:
             # What is wrong with the rubric, as when it has no judge, is said before it costs.
-            await self._rubric.score([], autograder=self._grader)
+            await self._rubric.score([], judge=self._grader)
         self._sampled = {job.key[0] for job in jobs if len(job.group.jobs) > 1}
         stopping, around = self._stopping, Ledger.current()
         limited, beginning = around is not None and around.needs_prices, asyncio.Lock()
@@ -439,13 +442,12 @@ def _refuse_unknown_prices(
     """Raise `BudgetExceeded` if dollars are limited and a price is not known, before any call."""
     raise_if_price_unknown([under_test.model])
     if rubric is not None:
-        judge = rubric.autograder or grader
+        grader = grader or rubric.grader
         rubric_asks = Traits.of(rubric).asks
     else:  # rows have rubrics of their own, which may ask
-        judge = grader
         rubric_asks = True
-    if judge is not None and rubric_asks:
-        raise_if_price_unknown(judge.models())
+    if grader is not None and rubric_asks:
+        raise_if_price_unknown(grader.models())
 
 
 async def carry_out(
@@ -458,6 +460,7 @@ async def carry_out(
 ) -> Results:
     """Ask the model about every example, score what it says, and save the rows if a folder is named."""
     started = time.monotonic()
+    grader = grader_of(options.get("judge"))
     rubric = environment.scoring
     pass_rule = asdict(environment.pass_rule)
     about = RunAbout.of("evaluate", options={"pass_rule": pass_rule})
@@ -474,7 +477,7 @@ async def carry_out(
         about = RunAbout.of(
             "evaluate",
             rubric=rubric,
-            judge=_find_judge(environment, data, options.get("grader")),
+            judge=_find_judge(environment, data, grader),
             model=under_test.name,
             config={
                 **_describe_environment(environment),
@@ -493,7 +496,7 @@ async def carry_out(
             },
         )
     jobs = jobs_of(examples, times=times)
-    _refuse_unknown_prices(under_test, rubric, options.get("grader"))
+    _refuse_unknown_prices(under_test, rubric, grader)
     with budget() as ledger, logging_once():
         ledger.has_stand_ins = ledger.is_dry_run
         watch, on_row = (
@@ -513,7 +516,7 @@ async def carry_out(
         ) as sink:
             if folder is not None and not sink.is_fresh:
                 _restore(jobs, folder, sink)
-            evaluator = Evaluator(environment, rubric, under_test, options, sink)
+            evaluator = Evaluator(environment, rubric, under_test, grader, options, sink)
             await evaluator.evaluate([job for job in jobs if job.row is None])
             for group in {id(job.group): job.group for job in jobs if job.row is not None}.values():
                 _give_outputs(group)
@@ -542,7 +545,7 @@ async def carry_out(
         "version_info": {"assay": __version__},
     }
     outputs = [job.output for job in done if job.output is not None]
-    judge = _find_judge(environment, data, options.get("grader"))
+    judge = _find_judge(environment, data, grader)
     records = [{**job.record, "judge": judge} for job in done if job.record is not None]
     return Results(outputs, [job.state or State() for job in done], metadata, summary, records)
 

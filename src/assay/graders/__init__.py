@@ -1,6 +1,7 @@
 """Answer the criteria that a model judges.
 
-grader        Grader, the interface, with ask_grader and scores_from, which call graders
+grader        Grader, the interface, with ask_grader and scores_from, which call graders, and
+              grader_of, which makes one of whatever is given as judge=
 autograder    Autograder, the adapter for graders with judge() and aggregate()
 model_grader  graders that ask a model: one call per criterion, per batch, or for the whole rubric
 composite     Composite, the base class of graders around other graders

@@ -9,7 +9,9 @@ from assay.graders.context import Referenced as Referenced
 from assay.graders.early_stop import EarlyStop as EarlyStop
 from assay.graders.expectation import Expectation as Expectation
 from assay.graders.grader import Grader as Grader
+from assay.graders.grader import JudgeSource as JudgeSource
 from assay.graders.grader import ask_grader as ask_grader
+from assay.graders.grader import grader_of as grader_of
 from assay.graders.grader import scores_from as scores_from
 from assay.graders.guard import Guarded as Guarded
 from assay.graders.judge_input import JudgeInput as JudgeInput

@@ -43,7 +43,7 @@ class Autograder(Grader):
     ...     async def judge(self, to_grade, rubric, query=None):
     ...         return ["MET" if to_grade.isupper() else "UNMET" for _ in rubric]
     >>> rubric = Rubric.from_dict([{"requirement": "Is loud"}])
-    >>> rubric.grade_sync("HEY", autograder=Shouting()).score
+    >>> rubric.grade_sync("HEY", judge=Shouting()).score
     1.0
     """
 

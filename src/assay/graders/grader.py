@@ -1,13 +1,14 @@
 """Define what a grader is: it answers the judged criteria about one response.
 
 A grader subclasses `Grader` and writes `answer()`. Rubrics, and graders around other graders, call
-it through `ask_grader()`. `autograder.py` holds the older interface of `judge()` and `aggregate()`.
+it through `ask_grader()`. `grader_of()` makes one of whatever is given as `judge=`. `autograder.py`
+holds the older interface of `judge()` and `aggregate()`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast, overload
 
 from assay.aggregation import Scale, denormalise, stakes
 from assay.concurrency import FAILURES
@@ -54,7 +55,7 @@ class Grader(ABC):
     ...     async def answer(self, judge_input, criteria, *, on_error):
     ...         return [Score(float(judge_input.text.isupper())) for _ in criteria]
     >>> rubric = Rubric.from_dict([{"requirement": "Is loud"}])
-    >>> rubric.grade_sync("HEY", autograder=Shouting()).score
+    >>> rubric.grade_sync("HEY", judge=Shouting()).score
     1.0
     """
 
@@ -119,6 +120,62 @@ class Grader(ABC):
         if self.normalize:
             return None
         return "raw"
+
+
+# A grader; or a model, its name, or a function of two prompts, to be asked about each criterion.
+JudgeSource: TypeAlias = Grader | Model | Callable[..., Any] | str
+
+_HOW_TO_NAME_A_JUDGE = (
+    "give the name of a model such as 'openai/gpt-5-mini', a model, a function of "
+    "(system_prompt, user_prompt), or a grader such as PerCriterionGrader(...)"
+)
+
+
+@overload
+def grader_of(judge: JudgeSource) -> Grader: ...
+
+
+@overload
+def grader_of(judge: JudgeSource | None) -> Grader | None: ...
+
+
+def grader_of(judge: JudgeSource | None) -> Grader | None:
+    """Return the grader that a judge stands for; None for None.
+
+    A grader is returned as it is. A model, its name or URL, and a function of `(system_prompt,
+    user_prompt)` are asked about each criterion in turn, by a `PerCriterionGrader`. Raises TypeError
+    for anything else, and `Refused` if a text does not name a model.
+
+    >>> from assay.testing import FakeModel
+    >>> grader_of(FakeModel("MET", judge_id="always met")).title
+    'always met'
+    """
+    if judge is None or isinstance(judge, Grader):
+        return judge
+    _raise_if_no_judge(judge)
+    from assay.graders.model_grader import PerCriterionGrader  # loaded only where it is used
+
+    return PerCriterionGrader(model=judge)
+
+
+def _raise_if_no_judge(judge: object) -> None:
+    """Raise TypeError unless this is a text, a model or a function that can be asked."""
+    from assay.models.sdk import format_of_client
+
+    if isinstance(judge, type):
+        advice = _HOW_TO_NAME_A_JUDGE
+        if issubclass(judge, Grader | Model):
+            advice = f"give an object of it, {judge.__name__}(...)"
+        raise TypeError(f"judge is the class {judge.__name__}: {advice}")
+    if isinstance(judge, str | Model):
+        return
+    if format_of_client(cast("Any", judge)) is not None:
+        raise TypeError(
+            f"judge is {format_value(judge)}, a client that does not say which model to ask: "
+            "give model_of(client, 'gpt-5-mini'), with the name of your model"
+        )
+    if not callable(judge):
+        raise TypeError(f"judge is {format_value(judge)}: {_HOW_TO_NAME_A_JUDGE}")
 
 
 async def ask_grader(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from assay.concurrency import run_sync
 from assay.display import shorten_line
 from assay.errors import RubricError, TrustError
-from assay.graders.grader import Grader
+from assay.graders.grader import JudgeSource
 from assay.integrations.step import RubricSource, rubric_of
 from assay.messages import completion_text
 from assay.report import CriterionReport, EvaluationReport
@@ -49,12 +49,13 @@ def assert_grades(
     fail_under: float | None = None,
     fail_interval_under: float | None = None,
     fail_rollout_under: float | None = None,
-    autograder: Grader | None = None,
+    judge: JudgeSource | None = None,
 ) -> Grades:
     """Score rollouts, and fail if their mean is below `fail_under` or one could not be scored.
 
     `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for
-    every rollout. Rollouts with the same `example_id`, or else the same prompt, are one example.
+    every rollout. `judge` answers the judged criteria: a grader, a model, or the name of one; by
+    default it is that of the rubric. Rollouts with the same `example_id`, or else the same prompt, are one example.
     The message of a failure shows the worst rollouts, with the criteria that they failed and why.
 
     >>> from assay import Rubric
@@ -67,7 +68,7 @@ def assert_grades(
     rollouts = list(rollouts)
     if not rollouts:
         raise RubricError("there are no rollouts to grade: give at least one")
-    reports = run_sync(rubric_of(rubric).score(rollouts, autograder=autograder))
+    reports = run_sync(rubric_of(rubric).score(rollouts, judge=judge))
     example_numbers: dict[str, int] = {}
     mean = Mean()
     for rollout, report in zip(rollouts, reports, strict=True):

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from assay.aggregation import Policy, check_policy, fill_unscored
 from assay.concurrency import run_sync
+from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 from assay.lazy import read_toml
@@ -26,6 +27,7 @@ END_TOKENS: Final[tuple[str, ...]] = tuple(
 def reward_func_of(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     unscored: Policy = "raise",
     value: Value = "reward",
     tokenizer: Any = None,
@@ -38,7 +40,7 @@ def reward_func_of(
     """
     check_policy(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
     special = cast("Sequence[str]", () if tokenizer is None else tokenizer.all_special_tokens)
-    step = Step(rubric, value, monitor=monitor, unscored=unscored)
+    step = Step(rubric, value, monitor=monitor, unscored=unscored, judge=judge)
     return partial(_reward_func, step, (*special, *end_tokens))
 
 
@@ -143,6 +145,7 @@ def _tensor(values: Sequence[float | None]) -> Any:
 def custom_rm_of(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     unscored: Policy = "raise",
     value: Value = "reward",
     monitor: RewardMonitor | None = None,
@@ -152,7 +155,7 @@ def custom_rm_of(
     Checks can name what a sample's `metadata` holds; values are left there under `assay`. `group_mean` and `drop` need
     `--group-rm`; `drop` marks `remove_sample`, and pays the group's mean so that the baseline does not shift.
     """
-    return partial(_custom_rm, Step(rubric, value, monitor=monitor, unscored=unscored))
+    return partial(_custom_rm, Step(rubric, value, monitor=monitor, unscored=unscored, judge=judge))
 
 
 async def _custom_rm(step: Step, args: Any, sample: Any, **_: Any) -> float | list[float]:
@@ -184,14 +187,19 @@ async def _scored_samples(step: Step, samples: Sequence[Any]) -> list[float]:
 
 
 def areal_reward_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
+    rubric: RubricSource,
+    *,
+    judge: JudgeSource | None = None,
+    unscored: Policy = "raise",
+    value: Value = "reward",
 ) -> "partial[float]":
     """Return a `reward_fn` for AReaL's workflows; the columns of the row come as keywords, and checks can name them.
 
     AReaL calls it in another process, so the rubric must pickle: give the path of its file. Its wrapper pays 0 for what takes
     longer than its own timeout, so let the judge's be shorter.
     """
-    return partial(_areal_reward, Step(rubric, value, hands_over_one="AReaL", unscored=unscored))
+    step = Step(rubric, value, hands_over_one="AReaL", unscored=unscored, judge=judge)
+    return partial(_areal_reward, step)
 
 
 def _areal_reward(

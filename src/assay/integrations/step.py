@@ -12,7 +12,7 @@ from assay.base_rubric import BaseRubric
 from assay.concurrency import LoopThread, run_concurrently, set_variable
 from assay.engine import checks_use_threads
 from assay.errors import AssayError, RubricError
-from assay.graders import Grader
+from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor
 from assay.messages import as_text_if_single
 from assay.plan import Traits
@@ -94,7 +94,8 @@ class Step:
     )
     monitor: RewardMonitor | None = None
     unscored: Policy = "raise"  # what is paid for a rollout without a score; `raise` or `zero` where there is no group
-    grader: Grader | None = None  # answers the judged criteria; None means that of the rubric
+    # Answers the judged criteria: a grader, a model, or the name of one; None means that of the rubric.
+    judge: JudgeSource | None = None
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
@@ -114,12 +115,10 @@ class Step:
             raise RubricError(
                 "the shaping of the rubric changes the reward and not the score: pay value='reward'"
             )
-        if self.grader is not None and not is_here:
-            raise RubricError(
-                "the judge of a rubric on a server is chosen there: name no model here"
-            )
-        grader = self.grader or getattr(self.rubric, "autograder", None)
-        self._rows = RowRubrics(self.rubric, autograder=grader)
+        if self.judge is not None and not is_here:
+            raise RubricError("the judge of a rubric on a server is chosen there: leave judge out")
+        judge = getattr(self.rubric, "grader", None) if self.judge is None else self.judge
+        self._rows = RowRubrics(self.rubric, judge=judge)
 
     @property
     def names(self) -> tuple[str, ...]:

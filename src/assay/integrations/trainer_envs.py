@@ -15,6 +15,7 @@ from assay.concurrency import FAILURES, is_stop_request, run_in_thread, run_sync
 from assay.envs.base_env import awaited
 from assay.envs.dataset import messages_of
 from assay.errors import RubricError
+from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.reward_functions import fields_of_label, rewards_of, without_end
 from assay.integrations.step import RubricSource, Scored, Step, Value, watched
@@ -93,6 +94,7 @@ def openrlhf_agent_of(
     rubric: RubricSource,
     respond: Respond,
     *,
+    judge: JudgeSource | None = None,
     max_turns: int = 10,
     unscored: Policy = "raise",
     value: Value = "reward",
@@ -104,7 +106,7 @@ def openrlhf_agent_of(
     room. What each turn is worth is in the response under `turn_rewards`, in the order of its `action_ranges`.
     """
     module: Any = import_module("openrlhf.utils.agent")
-    step = Step(rubric, value, hands_over_one="OpenRLHF's agents", unscored=unscored)
+    step = Step(rubric, value, hands_over_one="OpenRLHF's agents", unscored=unscored, judge=judge)
 
     class RubricAgent(module.AgentInstanceBase):
         def __init__(self, dialogue: Dialogue, tokenizer: Any) -> None:
@@ -185,6 +187,7 @@ def feedback_of(tokenizer: Any, replies: list[Message], action: str) -> str:
 def as_skyrl_env(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     respond: Respond | None = None,
     pays: Pays = "change",
     unscored: Policy = "raise",
@@ -199,7 +202,7 @@ def as_skyrl_env(
     `step_wise_trajectories`, where SkyRL reads the last turn alone; `last` scores once.
     """
     base: Any = import_module("skyrl_gym.envs.base_text_env")
-    scoring = Step(rubric, value, hands_over_one="SkyRL", unscored=unscored)
+    scoring = Step(rubric, value, hands_over_one="SkyRL", unscored=unscored, judge=judge)
     if pays not in get_args(Pays):
         raise RubricError(f"pays is {pays!r}: give 'change', 'whole' or 'last'")
 

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from assay.aggregation import Policy
 from assay.concurrency import run_sync
 from assay.errors import RubricError
+from assay.graders.grader import JudgeSource, grader_of
 from assay.integrations.monitor import SIGNS, RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of, watched
 from assay.plan import Traits
@@ -32,6 +33,7 @@ MASKED_SINCE: Final = (
 def as_trl_reward(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     name: str = "",
     value: Value = "reward",
     columns: Mapping[str, str] | None = None,
@@ -43,6 +45,7 @@ def as_trl_reward(
     """Return the rubric as one reward function, which can be pickled if the checks can.
 
     It is an async function if a criterion waits, as for a judge, or with `timeout`; else a plain one.
+    `judge` answers the judged criteria: a grader, a model, or the name of one; by default it is that of the rubric.
     An unscored rollout is None (`drop`), or is paid by `unscored`; TRL before 1.6 and ms-swift take None for 0, and `drop`
     is refused there. `columns={"answer": "solution"}` says what a field is called in the dataset; a column `rubric` holds the
     rubric of its row. With `timeout` what is not scored after so many seconds is unscored; TRL itself waits for ever. With
@@ -50,7 +53,7 @@ def as_trl_reward(
     """
     if unscored == "drop":
         _refuse_trainers_without_none()
-    step = Step(rubric, value, timeout, unscored=unscored)
+    step = Step(rubric, value, timeout, unscored=unscored, judge=judge)
     title = name or getattr(step.rubric, "name", None) or "assay"
     waits = timeout is not None or Traits.of(step.rubric).waits
     reward_class = AsyncTrlReward if waits else TrlReward
@@ -163,6 +166,7 @@ class AsyncTrlReward(_Reward):
 def as_trl_rewards(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     columns: Mapping[str, str] | None = None,
     timeout: float | None = None,
     unscored: Policy = "drop",
@@ -184,13 +188,14 @@ def as_trl_rewards(
         if criterion.when or criterion.required:
             told = f"{criterion.name!r} depends on others or caps them, so it is not a reward function by itself"
             raise RubricError(f"criterion {told}: use as_trl_reward")
+    grader = grader_of(judge) or asked.grader  # one for all, which shares its calls
     rewards: list[TrlReward | AsyncTrlReward] = []
     for criterion in counted:
         alone = [criterion.with_fields(weight=1.0)]
         single = Rubric(
             alone,
             parser=asked.parser,
-            autograder=asked.autograder,
+            judge=grader,
             name=criterion.name,
             shows=asked.shows,
             thinking=asked.thinking,

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from assay.errors import RubricError
-from assay.graders import Grader, PerCriterionGrader
+from assay.graders import Grader, JudgeSource, PerCriterionGrader
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Step, Value
 from assay.models import budget, model_of
@@ -18,7 +18,11 @@ TRAINER = "verifiers"  # the name in messages
 
 
 def as_verifiers_reward(
-    rubric: RubricSource, *, value: Value = "reward", monitor: RewardMonitor | None = None
+    rubric: RubricSource,
+    *,
+    judge: JudgeSource | None = None,
+    value: Value = "reward",
+    monitor: RewardMonitor | None = None,
 ) -> Callable[[Any, Any], Awaitable[float]]:
     """Return an async function of a task's data and its trace.
 
@@ -27,18 +31,22 @@ def as_verifiers_reward(
     recorded in the trace. A rollout without a score raises, so that verifiers keeps it out of the
     baseline.
     """
-    step = Step(rubric, value, hands_over_one=TRAINER, monitor=monitor)
+    step = Step(rubric, value, hands_over_one=TRAINER, monitor=monitor, judge=judge)
     return partial(_score_trace, step, "rubric")
 
 
 def as_verifiers_judge(
-    rubric: RubricSource, name: str = "rubric", *, value: Value = "reward"
+    rubric: RubricSource,
+    name: str = "rubric",
+    *,
+    judge: JudgeSource | None = None,
+    value: Value = "reward",
 ) -> type[Any]:
     """Return a `vf.Judge` class for a rubric; export it from an installed package to plug it by its id.
 
     If the configuration of the judge has a `model`, that model answers the judged criteria, at the
-    `base_url` of the configuration, with its key, headers and `sampling`. Without a `model` the judge
-    of the rubric does. `name` is the key of the reward unless the configuration has one.
+    `base_url` of the configuration, with its key, headers and `sampling`. Without a `model`,
+    `judge` does, or else the judge of the rubric. `name` is the key of the reward unless the configuration has one.
     """
     v1: Any = import_module("verifiers.v1")
 
@@ -50,8 +58,13 @@ def as_verifiers_judge(
 
         def __init__(self, config: Any = None) -> None:
             super().__init__(config)  # pyright: ignore[reportUnknownMemberType]
-            grader = _make_grader(self.config)
-            self._step = Step(rubric, value, hands_over_one=TRAINER, grader=grader)
+            configured = _make_grader(self.config)
+            self._step = Step(
+                rubric,
+                value,
+                hands_over_one=TRAINER,
+                judge=judge if configured is None else configured,
+            )
 
         @property
         def reward_name(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 from assay.aggregation import Policy, check_policy
 from assay.concurrency import run_sync
 from assay.errors import RubricError
+from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.reward_functions import without_end
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
@@ -27,13 +28,19 @@ OWN: Final = ("score", "unscored", "rubric_version")
 
 
 async def compute_score(
-    *sample: Any, rubric: str, unscored: Policy = "raise", value: Value = "reward", **named: Any
+    *sample: Any,
+    rubric: str,
+    judge: str | None = None,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    **named: Any,
 ) -> Told:
     """Return the reward of one sample under `score`, and every criterion (0: no answer); `rubric` is a file's path.
 
+    `judge` is the name of the model that answers the judged criteria.
     verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion needs it.
     """
-    return await _from_file(rubric, unscored=unscored, value=value)(*sample, **named)
+    return await _from_file(rubric, judge=judge, unscored=unscored, value=value)(*sample, **named)
 
 
 def compute_score_sync(*sample: Any, **options: Any) -> Told:
@@ -44,12 +51,14 @@ def compute_score_sync(*sample: Any, **options: Any) -> Told:
 def compute_score_of(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     unscored: Policy = "raise",
     value: Value = "reward",
     monitor: RewardMonitor | None = None,
 ) -> Callable[..., Awaitable[Told]]:
     """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
-    return partial(_compute_score, _step(rubric, unscored, value, monitor, "verl's compute_score"))
+    step = _step(rubric, judge, unscored, value, monitor, "verl's compute_score")
+    return partial(_compute_score, step)
 
 
 _from_file = cache(compute_score_of)  # a file is read once
@@ -70,6 +79,7 @@ async def _compute_score(
 def compute_scores_of(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     unscored: Policy = "raise",
     value: Value = "reward",
     monitor: RewardMonitor | None = None,
@@ -79,7 +89,7 @@ def compute_scores_of(
     What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
     """
     check_policy(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
-    return partial(_compute_scores, _step(rubric, unscored, value, monitor))
+    return partial(_compute_scores, _step(rubric, judge, unscored, value, monitor))
 
 
 def _compute_scores(
@@ -108,15 +118,23 @@ def _compute_scores(
 
 
 def agent_loop(
-    rubric: str, unscored: Policy = "raise", value: Value = "reward", **given: Any
+    rubric: str,
+    judge: str | None = None,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    **given: Any,
 ) -> Any:
-    """An agent loop of verl, as `_target_` of a file of agent loops; `rubric` is a file's path."""
-    return _loop_from_file(rubric, unscored=unscored, value=value)(**given)
+    """An agent loop of verl, as `_target_` of a file of agent loops; `rubric` is a file's path.
+
+    `judge` is the name of the model that answers the judged criteria.
+    """
+    return _loop_from_file(rubric, judge=judge, unscored=unscored, value=value)(**given)
 
 
 def agent_loop_of(
     rubric: RubricSource,
     *,
+    judge: JudgeSource | None = None,
     unscored: Policy = "raise",
     value: Value = "reward",
     monitor: RewardMonitor | None = None,
@@ -126,7 +144,7 @@ def agent_loop_of(
     The reward is the sample's `reward_score`, so that no reward function is called; `turn_scores` are the rewards of its turns.
     """
     module: Any = import_module("verl.experimental.agent_loop.tool_agent_loop")
-    step = _step(rubric, unscored, value, monitor, "verl's agent loop")
+    step = _step(rubric, judge, unscored, value, monitor, "verl's agent loop")
 
     class RubricAgentLoop(module.ToolAgentLoop):
         async def _handle_pending_state(
@@ -179,12 +197,20 @@ _loop_from_file = cache(agent_loop_of)  # verl makes a loop for each rollout
 
 def _step(
     rubric: RubricSource,
+    judge: JudgeSource | None,
     unscored: Policy,
     value: Value,
     monitor: RewardMonitor | None,
     hands_over_one: str = "",
 ) -> Step:
-    step = Step(rubric, value, hands_over_one=hands_over_one, monitor=monitor, unscored=unscored)
+    step = Step(
+        rubric,
+        value,
+        hands_over_one=hands_over_one,
+        monitor=monitor,
+        unscored=unscored,
+        judge=judge,
+    )
     taken = [name for name in step.names if name in OWN]
     if taken:
         raise RubricError(

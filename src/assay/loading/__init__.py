@@ -107,7 +107,7 @@ class Loadable:
         return RubricReader(cls, options, allow_code).read_rubric(node)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return data that `from_dict` reads back; the grader is not part of them.
+        """Return data that `from_dict` reads back; the judge is not part of them.
 
         Raises `RubricError` if a file cannot name one of the checks, or the parser.
         """

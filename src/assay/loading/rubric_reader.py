@@ -105,7 +105,7 @@ _ANSWER_KEYS: Final = ("requirement", "check", "rubric")
 # rubric around them.
 _OUTER_OPTIONS: Final = (
     "weights",
-    "autograder",
+    "judge",
     "aggregation",
     "name",
     "shows",

@@ -18,7 +18,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError, TrustError
 from assay.graders import Grader, PerCriterionGrader
 from assay.graders.evidence import evidence_of
-from assay.graders.grader import scores_from
+from assay.graders.grader import JudgeSource, grader_of, scores_from
 from assay.graders.guard import INJECTION_REASON
 from assay.graders.judge_input import JudgeInput, build_judge_input, read_to_grade, set_shows
 from assay.graders.model_grader import ModelGrader, choose_reply_schema
@@ -219,7 +219,7 @@ def _why_no_bait(tried: Sequence[Trial]) -> str:
 
 async def probe(
     rubric: Rubric,
-    grader: Grader | None = None,
+    judge: JudgeSource | None = None,
     *,
     attacks: Sequence[Attack] | None = None,
     responses: Sequence[str | Mapping[str, Any]] = (),
@@ -229,6 +229,7 @@ async def probe(
 ) -> ProbeReport:
     """Attack the judge of a rubric's criteria, and report how often it was fooled.
 
+    `judge` is a grader, a model, or the name of one; by default it is that of the rubric.
     Every criterion needs a response that fails it: a golden example, one of the `responses` (texts, or rollouts), or a
     shipped text about something else. The judge is asked about that first. Attacks count only where it failed, and where
     a harmless text that looks like the attacks of the family fails as well. `attacks` are the shipped ones by default.
@@ -243,14 +244,16 @@ async def probe(
     >>> report.overall.fooled, report.overall.trials, [trial.attack for trial in report.wins]
     (1, 204, ['fake_verdict-01'])
     """
-    judge = grader or rubric.autograder
-    if judge is None:
-        raise TrustError("there is no judge to attack: give a grader")
-    refuse_whole(judge)
+    grader = grader_of(judge) or rubric.grader
+    if grader is None:
+        raise TrustError(
+            "there is no judge to attack: give judge=, a grader, a model, or the name of one"
+        )
+    refuse_whole(grader)
     chosen = attacks_of(seed=seed) if attacks is None else attacks
     targets = targets_of(rubric, responses, seed=seed)
     with budget() as spent:
-        raise_if_price_unknown(models := judge.models())
+        raise_if_price_unknown(models := grader.models())
         watch = Watch(
             on_progress, sum(len(target.baits) + len(chosen) for target in targets), spent
         )
@@ -270,7 +273,7 @@ async def probe(
                 criteria = [attempt.target.criterion for attempt in group]
                 judge_input = bait.judge_input(text, group[0].target.shows)
                 shown = f"{judge_input.query or ''}\n{judge_input.text}"
-                scores = await scores_from(judge, judge_input, criteria)
+                scores = await scores_from(grader, judge_input, criteria)
                 for attempt, score in zip(group, scores, strict=True):
                     found[attempt] = trial = _trial(attempt, score, shown)
                     watch.fresh += 1
@@ -324,7 +327,7 @@ async def probe(
         (tuple(trials), tuple(baselines), tuple(twins)),
     )
     return ProbeReport(
-        judge.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent)
+        grader.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent)
     )
 
 

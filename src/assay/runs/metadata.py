@@ -382,8 +382,8 @@ def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
         return None
     names: list[str] = []
     for part in _list_rubrics(rubric_for_all):
-        if Traits.of(part).asks and isinstance(getattr(part, "autograder", None), Grader):
-            names.append(judge_name(part.autograder))
+        if Traits.of(part).asks and isinstance(getattr(part, "grader", None), Grader):
+            names.append(judge_name(part.grader))
     return ", ".join([*dict.fromkeys(names), *views]) if names else None
 
 

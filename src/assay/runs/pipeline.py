@@ -16,7 +16,7 @@ from assay.concurrency import run_sync
 from assay.display import make_notebook_bar
 from assay.engine import logging_once
 from assay.errors import AssayError
-from assay.graders.grader import Grader
+from assay.graders.grader import Grader, JudgeSource, grader_of
 from assay.models.attribution import RolloutCalls, attribute_calls
 from assay.models.budgets import Ledger, budget, rollout_spending
 from assay.models.model import log_calls
@@ -529,7 +529,7 @@ class ScoreOptions(TypedDict, total=False):
     """What `score_rows` takes besides the rubric and the rows."""
 
     folder: str | PathLike[str] | None
-    grader: Grader | None
+    judge: JudgeSource | None
     about: RunAbout | None
     resume: bool
     allow_changes: bool
@@ -557,7 +557,7 @@ async def score_rows(
     rows: Any,
     *,
     folder: str | PathLike[str] | None = None,
-    grader: Grader | None = None,
+    judge: JudgeSource | None = None,
     about: RunAbout | None = None,
     resume: bool = False,
     allow_changes: bool = False,
@@ -572,9 +572,10 @@ async def score_rows(
 
     `rubric` is a rubric, any other object with a method `score`, or None if every row has its own
     in the column `rubric`. `rows` may also be the path of a table, or a data frame. They are read
-    one by one and not kept. With `resume`, rows that are saved without an error are not scored
-    again. A run that another git commit or another version has started is resumed only with
-    `allow_changes`, and records the change.
+    one by one and not kept. `judge` answers the judged criteria: a grader, a model, or the name of
+    one. With `resume`, rows that are saved without an error are not scored again. A run that another
+    git commit or another version has started is resumed only with `allow_changes`, and records the
+    change.
 
     If a model is asked, up to `max_concurrent` rows are scored concurrently, and each is saved as
     soon as it has its report. Otherwise rows are scored in chunks of a fifth of a second.
@@ -590,6 +591,7 @@ async def score_rows(
     0.5
     """
     refuse_too_few(max_concurrent)
+    grader = grader_of(judge)
     rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
     about = (about or RunAbout.of("score", data=data_about(rows))).completed(rubrics, grader)
     if total is None and isinstance(rows, Sized) and not isinstance(rows, str):
@@ -609,7 +611,7 @@ async def score_rows(
         ) as sink:
             feed = Feed(row_stream, rubrics, sink.has_row)
             pipeline = Pipeline(
-                sink, grader or rubrics.autograder, max_concurrent, save_requests=save_requests
+                sink, grader or rubrics.grader, max_concurrent, save_requests=save_requests
             )
             is_stopped = await pipeline.run(feed.units(), stopping)
             summary = sink.finish(complete=not is_stopped and feed.error is None)
@@ -775,5 +777,5 @@ async def score_states(
     """Return one report per state. Checks may write into the states."""
     if isinstance(scorer, BaseRubric) and type(scorer).score is BaseRubric.score:
         return await scorer.score_all([Rollout.from_state(state) for state in states], grader)
-    options: Mapping[str, Any] = {} if grader is None else {"autograder": grader}
+    options: Mapping[str, Any] = {} if grader is None else {"judge": grader}
     return cast("Sequence[EvaluationReport]", await scorer.score(states, **options))

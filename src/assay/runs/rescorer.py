@@ -10,7 +10,7 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.engine import logging_once
 from assay.errors import AssayError, JudgeError
-from assay.graders.grader import Grader, JudgeAnswer, ask_grader
+from assay.graders.grader import Grader, JudgeAnswer, JudgeSource, ask_grader, grader_of
 from assay.graders.judge_input import JudgeInput
 from assay.graders.model_grader import hash_question
 from assay.messages import find_media_source
@@ -35,7 +35,7 @@ async def rescore(
     rubric: Any,
     folder: str | PathLike[str] | None,
     *,
-    grader: Grader | None = None,
+    judge: JudgeSource | None = None,
     resume: bool = False,
     allow_changes: bool = False,
     on_row: pipeline.OnRow | None = None,
@@ -59,12 +59,13 @@ async def rescore(
         raise RunRefused(f"{run.path} would be written over: name another folder")
     replaces_row_rubrics = rubric is not None and not isinstance(rubric, pipeline.RowRubrics)
     rubrics = rubric if isinstance(rubric, pipeline.RowRubrics) else pipeline.RowRubrics(rubric)
-    judge = judge_of(rubric if replaces_row_rubrics else rubrics, grader)
-    keeps_answers = judge is None or run.about.judge is None or judge == run.about.judge
+    grader = grader_of(judge)
+    new_judge = judge_of(rubric if replaces_row_rubrics else rubrics, grader)
+    keeps_answers = None in (new_judge, run.about.judge) or new_judge == run.about.judge
     about = RunAbout.of(
         "rescore",
         rubric=rubrics.rubric,
-        judge=judge,
+        judge=new_judge,
         data=_describe_rows(run),
         model=run.about.model,
         config=run.about.config,
@@ -72,7 +73,7 @@ async def rescore(
     if keeps_answers and isinstance(rubrics.rubric, RubricGroup) and grader is None:
         rubrics = rubrics.around(_with_saved_answers(rubrics.rubric, None))
     elif keeps_answers:
-        grader = _reusing(grader or getattr(rubrics.rubric, "autograder", None))
+        grader = _reusing(grader or getattr(rubrics.rubric, "grader", None))
     with budget() as ledger, logging_once():
         watch = pipeline.Watch(on_progress, len(run), ledger)
         with pipeline.open_sink(
@@ -213,7 +214,7 @@ class ReuseAnswers(Grader):
 
     @property
     def title(self) -> str:
-        return "no grader" if self._inner is None else self._inner.title
+        return "no judge" if self._inner is None else self._inner.title
 
     def models(self) -> tuple[Model, ...]:
         return () if self._inner is None else self._inner.models()
@@ -224,7 +225,7 @@ class ReuseAnswers(Grader):
         scores = self._find_saved_answers(judge_input, criteria)
         unanswered = [criterion for criterion in criteria if criterion.name not in scores]
         if unanswered and self._inner is None:
-            error = JudgeError("no answer is saved, and no grader was given to ask")
+            error = JudgeError("no answer is saved, and no judge was named")
             for criterion in unanswered:
                 scores[criterion.name] = Score.failed(error)
         elif unanswered and self._inner is not None:
@@ -280,9 +281,9 @@ def _with_saved_answers(rubric: Any, group_grader: Grader | None) -> Any:
     `group_grader` grades the rubrics of a group that have no grader of their own.
     """
     rubric = copy(rubric)
-    grader = rubric.autograder or group_grader
+    grader = rubric.grader or group_grader
     if isinstance(rubric, RubricGroup):
         rubric.rubrics = [_with_saved_answers(inner, grader) for inner in rubric.rubrics]
     else:
-        rubric.autograder = _reusing(grader)
+        rubric.grader = _reusing(grader)
     return rubric

@@ -75,15 +75,15 @@ class RowRubric(Rubric):
     async def _score_by_criteria(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None,
+        grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
         score = super()._score_by_criteria
         is_nested = current_work_budget.get() is not None
         if self.budget is None or is_nested:
-            return await score(rollouts, autograder, called_method)
+            return await score(rollouts, grader, called_method)
         try:
-            self._plan.refuse_missing_grader(self.autograder or autograder)
+            self._plan.refuse_missing_grader(grader or self.grader)
         except RubricError as error:
             line = CriterionReport(name=COLUMN, error=describe_error(error))
             return [aggregate([line])] * len(rollouts)
@@ -91,7 +91,7 @@ class RowRubric(Rubric):
 
         async def score_rollout(rollout: Rollout) -> EvaluationReport:
             with set_variable(current_work_budget, WorkBudget(seconds)):
-                [report] = await score([rollout], autograder, called_method)
+                [report] = await score([rollout], grader, called_method)
             return report
 
         return await run_concurrently(score_rollout, rollouts)

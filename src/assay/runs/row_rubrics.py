@@ -7,7 +7,7 @@ from typing import Any, cast
 from assay.concurrency import run_concurrently
 from assay.criterion import hash_json
 from assay.errors import AssayError, RubricError
-from assay.graders.grader import Grader
+from assay.graders.grader import JudgeSource, grader_of
 from assay.loading.document import read_text
 from assay.loading.row_budget import DEFAULT_ROW_BUDGET, RowBudget
 from assay.messages import read_shows
@@ -42,13 +42,16 @@ class RowRubrics:
         self,
         rubric: Any = None,
         *,
-        autograder: Grader | None = None,
+        judge: JudgeSource | None = None,
         shows: str | Sequence[str] | None = None,
         thinking: Thinking | None = None,
         parser: Parser | None = None,
         budget: RowBudget | None = None,
     ) -> None:
         """`rubric` scores the rows that have none of their own; without it, they are errors.
+
+        `judge` answers the judged criteria of all rows: a grader, a model, or the name of one. By
+        default it is that of the rubric that scores the row.
 
         `budget` limits what the rubric of a row may use. By default it is the `row_budget` of
         `rubric`, or else the usual one. A row that exceeds it is an error.
@@ -60,7 +63,7 @@ class RowRubrics:
         self.shows = getattr(rubric, "caller_shows", None) if shows is None else read_shows(shows)
         self.thinking: Thinking | None = thinking or getattr(rubric, "caller_thinking", None)
         self.parser: Parser | None = parser or getattr(rubric, "caller_parser", None)
-        self.autograder = autograder
+        self.grader = grader_of(judge)
         self.budget: RowBudget = budget or getattr(rubric, "row_budget", None) or DEFAULT_ROW_BUDGET
         self._plan = Traits() if rubric is None else Traits.of(rubric)
         # Rubrics of rows by their content, the least recently used first.
@@ -113,10 +116,10 @@ class RowRubrics:
         return rubric
 
     async def score(
-        self, rollouts: Sequence[Any], *, autograder: Grader | None = None
+        self, rollouts: Sequence[Any], *, judge: JudgeSource | None = None
     ) -> list[EvaluationReport]:
         """Return one report per rollout. A rubric that cannot be read is an error of its row."""
-        grader = autograder or self.autograder
+        grader = grader_of(judge) or self.grader
         reports: dict[int, EvaluationReport] = {}
         rubrics: dict[int, Any] = {}  # by their identity
         indices_by_rubric: dict[int, list[int]] = {}
@@ -131,7 +134,7 @@ class RowRubrics:
 
         async def score_part(rubric_id: int) -> None:
             indices = indices_by_rubric[rubric_id]
-            options = {} if grader is None else {"autograder": grader}
+            options = {} if grader is None else {"judge": grader}
             part = [rollouts[index] for index in indices]
             part_reports = await rubrics[rubric_id].score(part, **options)
             reports.update(zip(indices, part_reports, strict=True))

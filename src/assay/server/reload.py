@@ -40,12 +40,12 @@ class RubricLoader:
         rubric.show(self._judge.shows or None, thinking=self._judge.thinking)
         if self._judge.parser is not None:
             rubric.use_parser(self._judge.parser)
-        if rubric.autograder is None and Traits.of(rubric).asks:
-            rubric.autograder = self._grader
-        if rubric.autograder is not None:
+        if rubric.grader is None and Traits.of(rubric).asks:
+            rubric.grader = self._grader
+        if rubric.grader is not None:
             # Refuse a budget that cannot be kept at the start, not with the first request.
             with budget(dollars=self._judge.budget):
-                raise_if_price_unknown(rubric.autograder.models())
+                raise_if_price_unknown(rubric.grader.models())
         return rubric
 
     @cached_property

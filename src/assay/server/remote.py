@@ -226,11 +226,11 @@ class RemoteRubric(BaseRubric):
     async def _score_by_criteria(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None,
+        grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
-        if autograder is not None:
-            raise RubricError("a remote rubric has the judge of its server: leave autograder out")
+        if grader is not None:
+            raise RubricError("a remote rubric has the judge of its server: leave judge out")
         if not rollouts:
             return []
         description = await self.describe()

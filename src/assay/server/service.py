@@ -30,7 +30,7 @@ class RubricService:
         # The criteria that compare the rollouts of a request, or a method of a subclass that does.
         self.compares = traits.compares
         self.names = tuple(dict.fromkeys(rubric.get_reward_func_names()))
-        self._row_rubrics = RowRubrics(rubric, autograder=rubric.autograder)
+        self._row_rubrics = RowRubrics(rubric, judge=rubric.grader)
         self._takes_many = traits.takes_many
         self._waits = traits.waits or traits.takes_many
         self._item_seconds = item_seconds

@@ -13,9 +13,8 @@ from assay.aggregation import group_by_key
 from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError, ModelError, TrustError
-from assay.graders import Grader, PerCriterionGrader
 from assay.graders.fences import escape_prompt_tags, fence
-from assay.graders.grader import scores_from
+from assay.graders.grader import JudgeSource, grader_of, scores_from
 from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.prompt_text import prompt_version, system_prompt
 from assay.lint.conflicts import hits_between
@@ -139,7 +138,7 @@ class Suggestion(Record):
 async def suggest_from_pairs(
     pairs: Sequence[Pair],
     model: Any,
-    grader: Grader | None = None,
+    judge: JudgeSource | None = None,
     *,
     most: int = MOST,
     seed: int = 0,
@@ -147,8 +146,8 @@ async def suggest_from_pairs(
 ) -> Suggestion:
     """Criteria that tell preferred responses from rejected ones.
 
-    `model`, which is what `model_of` takes, sees a third of the prompts and drafts up to `most` criteria. The grader,
-    by default one around that model, judges both sides of all other pairs. A criterion is kept when it agrees with the
+    `model`, which is what `model_of` takes, sees a third of the prompts and drafts up to `most` criteria. The
+    `judge` (a grader, a model, or the name of one; by default that model) judges both sides of all other pairs. A criterion is kept when it agrees with the
     preferences there clearly more often than chance would: when the lower end of the interval is above one half.
     """
     shown, unseen = split(pairs, seed)
@@ -159,7 +158,7 @@ async def suggest_from_pairs(
     prompts = [
         "\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)
     ]
-    draft = _Draft(model, grader, most, on_progress)
+    draft = _Draft(model, judge, most, on_progress)
     verdicts = await draft.judge(
         "suggest_pairs", prompts, [judge_input for pair in unseen for judge_input in pair.inputs]
     )
@@ -188,7 +187,7 @@ async def suggest_from_references(
     prompt: str,
     references: Sequence[str],
     model: Any,
-    grader: Grader | None = None,
+    judge: JudgeSource | None = None,
     *,
     most: int = MOST,
     on_progress: OnProgress | None = None,
@@ -200,7 +199,7 @@ async def suggest_from_references(
     """
     if not references:
         raise TrustError("there are no references to draft from: give at least one")
-    draft = _Draft(model, grader, most, on_progress)
+    draft = _Draft(model, judge, most, on_progress)
     query = prompt or None
     good = [JudgeInput(text, query=query) for text in references]
     others = [JudgeInput(bait.text, query=query) for bait in off_topic()]
@@ -224,10 +223,10 @@ class _Draft:
     """Criteria that a model drafts and a grader judges by; what was refused before, with why; and what it cost."""
 
     def __init__(
-        self, model: Any, grader: Grader | None, most: int, on_progress: OnProgress | None
+        self, model: Any, judge: JudgeSource | None, most: int, on_progress: OnProgress | None
     ) -> None:
         self.drafter = model_of(model)
-        self.grader = grader or PerCriterionGrader(model=self.drafter)
+        self.grader = grader_of(self.drafter if judge is None else judge)
         refuse_whole(self.grader)
         raise_if_price_unknown([self.drafter, *self.grader.models()])
         self.most, self.on_progress = most, on_progress

@@ -24,7 +24,7 @@ class FakeModel:
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> model = FakeModel(lambda system, user: "MET" if "Paris" in user else "UNMET")
-    >>> rubric = Rubric([{"requirement": "Names Paris"}], autograder=PerCriterionGrader(generate_fn=model))
+    >>> rubric = Rubric([{"requirement": "Names Paris"}], judge=model)
     >>> rubric.grade_sync("Paris.").score, len(model.calls)
     (1.0, 1)
     """

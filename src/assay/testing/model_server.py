@@ -122,7 +122,7 @@ class ModelServer:
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> with ModelServer("MET", faults=[Fault.failing()]) as server:
-    ...     rubric = Rubric([{"requirement": "Names Paris"}], autograder=PerCriterionGrader(model=server.model))
+    ...     rubric = Rubric([{"requirement": "Names Paris"}], judge=server.model)
     ...     print(rubric.grade_sync("Paris.").score, server.calls, len(server.asked))
     1.0 1 2
     """

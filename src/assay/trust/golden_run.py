@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from assay.criterion import Criterion
 from assay.errors import TrustError
-from assay.graders.grader import Grader
+from assay.graders.grader import Grader, JudgeSource, grader_of
 from assay.loading.rubric_reader import Expected, Golden
 from assay.models import budget
 from assay.report import CriterionReport, EvaluationReport
@@ -75,11 +75,11 @@ class GoldenReport:
         }
 
 
-async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenReport:
+async def run_golden(rubric: Rubric, judge: JudgeSource | None = None) -> GoldenReport:
     """Score a rubric's golden examples, and those of the rubrics inside it.
 
-    `grader` judges them; by default the grader of the rubric does. Raise `TrustError` if there are
-    no golden examples.
+    `judge` answers the judged criteria: a grader, a model, or the name of one; by default it is that
+    of the rubric. Raise `TrustError` if there are no golden examples.
 
     >>> import asyncio
     >>> rubric = Rubric.from_dict({
@@ -89,12 +89,13 @@ async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenRepo
     >>> asyncio.run(run_golden(rubric)).wrong
     (GoldenResult(example='golden_1', criterion='max_words', expected='UNMET', got='MET', reason='', error=None, bounds=None),)
     """
+    grader = grader_of(judge)
     results: list[GoldenResult] = []
     with budget() as ledger:
         for prefix, inner, _ in rubrics_inside(rubric):
             if inner.golden:
-                judge = grader or inner.autograder or rubric.autograder
-                results += await _score_examples(prefix, inner, judge)
+                inner_grader = grader or inner.grader or rubric.grader
+                results += await _score_examples(prefix, inner, inner_grader)
     if not results:
         raise TrustError(
             "the rubric has no golden examples: list some under 'golden', each with a completion "
@@ -103,10 +104,10 @@ async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenRepo
     return GoldenReport(tuple(results), Spending.of(ledger))
 
 
-async def _score_examples(prefix: str, rubric: Rubric, judge: Grader | None) -> list[GoldenResult]:
+async def _score_examples(prefix: str, rubric: Rubric, grader: Grader | None) -> list[GoldenResult]:
     """Score the golden examples of one rubric. `prefix` names the rubric inside the whole."""
     rollouts = [example.row for example in rubric.golden]
-    reports = await rubric.score(rollouts, autograder=judge)
+    reports = await rubric.score(rollouts, judge=grader)
     criteria = {criterion.name: criterion for criterion in rubric.criteria}
     results: list[GoldenResult] = []
     for example, report in zip(rubric.golden, reports, strict=True):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import assay
 from assay.errors import JudgeError, RubricError
 from assay.graders import (
-    Grader,
+    JudgeSource,
     PerCriterionGrader,
     PerCriterionOneShotGrader,
     RubricAsJudgeGrader,
@@ -68,14 +68,16 @@ class Rubric(assay.Rubric):
     async def grade(
         self,
         to_grade: ToGrade,
-        autograder: Grader | None = None,
+        autograder: JudgeSource | None = None,
         query: str | None = None,
+        *,
+        judge: JudgeSource | None = None,
         **kwargs: Any,
     ) -> EvaluationReport:
         """Grade one text. Further keyword arguments are ignored."""
-        if autograder is None:
+        if autograder is None and judge is None:
             autograder = PerCriterionGrader(default_per_criterion_generate_fn)
-        return await super().grade(to_grade, autograder, query)
+        return await super().grade(to_grade, autograder, query, judge=judge)
 
     @staticmethod
     def validate_and_create_criteria(data: Any) -> list[Criterion]:

@@ -125,11 +125,11 @@ class Rubric(Hooked, assay.Rubric):
     async def score_all(
         self,
         rollouts: Sequence[Rollout],
-        autograder: Grader | None = None,
+        grader: Grader | None = None,
         called_method: ScoringMethod = "score",
     ) -> list[EvaluationReport]:
         adapted = [self._adapt_rollout(rollout) for rollout in rollouts]
-        return await super().score_all(adapted, autograder, called_method)
+        return await super().score_all(adapted, grader, called_method)
 
     def _choose_override(self, called_method: ScoringMethod) -> ScoringMethod | None:
         """Return the overridden method to score by.
@@ -142,15 +142,15 @@ class Rubric(Hooked, assay.Rubric):
         return super()._choose_override(called_method)
 
     async def reports_on_group(
-        self, states: States, autograder: Grader | None = None
+        self, states: States, grader: Grader | None = None
     ) -> list[EvaluationReport]:
         """Score a group of states; each by itself if the evaluation scores independently."""
         if not scores_independently.get():
-            return await super().reports_on_group(states, autograder)
+            return await super().reports_on_group(states, grader)
         self._raise_if_group_needed()
 
         async def score_one(state: MutableMapping[str, Any]) -> EvaluationReport:
-            [report] = await self._score_states([state], "score_rollout", autograder)
+            [report] = await self._score_states([state], "score_rollout", grader)
             return report
 
         return await run_concurrently(score_one, states)
