@@ -48,6 +48,20 @@ def format_value(value: object) -> str:
         return f"a {type(value).__name__} with a number of thousands of digits"
 
 
+def format_dollars(amount: float) -> str:
+    """Return an amount with four digits behind the point, or two that are not zero if it is tiny.
+
+    >>> format_dollars(0.02347), format_dollars(0.0000032), format_dollars(0)
+    ('$0.0235', '$0.0000032', '$0')
+    """
+    if amount == 0:
+        return "$0"
+    if amount >= 0.0001:
+        return f"${amount:.4f}"
+    digits = 1 - math.floor(math.log10(amount))
+    return f"${amount:.{digits}f}"
+
+
 def explain_first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
     """Return the name of the first field that pydantic refuses, and a sentence about its value.
 

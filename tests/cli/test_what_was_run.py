@@ -214,7 +214,7 @@ def test_the_exact_requests_are_shown(evaluate: Any, capsys: Any) -> None:
     assert f"request to the model under test, {model.model}" in printed
     assert json.dumps(model.asked[0].body, indent=2) in printed
     assert json.dumps(judge.asked[0].body, indent=2, ensure_ascii=False) in printed
-    assert "reply (model)\n  Paris." in printed
+    assert "\nreply\n  Paris." in printed
 
 
 def test_requests_that_were_not_saved_cannot_be_shown(evaluate: Any, capsys: Any) -> None:
@@ -273,3 +273,17 @@ def test_a_system_prompt_is_part_of_the_record(tmp_path: Path) -> None:
         env.evaluate_sync(model=server.model, run=tmp_path / "run")
     prompt = Run.open(tmp_path / "run").about.config["prompt"]
     assert prompt["system"] == "Be brief."
+
+
+def test_a_reply_to_an_equal_request_of_another_rollout_says_so(
+    evaluate: Any, files: Any, capsys: Any
+) -> None:
+    """Two samples of the same text are judged once at the same time."""
+    evaluate("--samples", "2", "--save-requests")
+    _, judge = evaluate.servers
+    assert judge.calls == 1
+    sources = [call["source"] for row in Run.open("run").rows() for call in row.calls]
+    assert sorted(sources) == ["flight", "model", "model", "model"]
+    printed = show(capsys, "--row", "fr", "--sample", "0", "--requests")
+    printed += show(capsys, "--row", "fr", "--sample", "1", "--requests")
+    assert "reply to an equal request of another rollout: this one was not sent" in printed

@@ -16,7 +16,7 @@ from assay import cache as verdict_cache
 from assay.cli.base_command import Command, Group
 from assay.cli.options import count, number_type, option_group
 from assay.errors import CacheError
-from assay.wording import format_count
+from assay.wording import format_count, format_dollars
 
 _cache_option = click.option(
     "--cache",
@@ -93,7 +93,9 @@ def _print_statistics(store: verdict_cache.Store, *, as_json: bool) -> None:
         print(json.dumps({**asdict(stats), "judges": judges}))
         return
     verdicts = format_count(stats.verdicts, "verdict")
-    print(f"{stats.where}: {verdicts}, {stats.size / 1e6:.2f} MB, which cost ${stats.cost:.4f}")
+    print(
+        f"{stats.where}: {verdicts}, {stats.size / 1e6:.2f} MB, which cost {format_dollars(stats.cost)}"
+    )
     if stats.oldest is not None and stats.newest is not None:
         print(f"from {_format_time(stats.oldest)} to {_format_time(stats.newest)}")
     for judge, verdict_count in judges.items():

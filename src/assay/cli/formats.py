@@ -33,7 +33,7 @@ from assay.display import (
     shorten_line,
     shorten_middle,
 )
-from assay.wording import format_count
+from assay.wording import format_count, format_dollars
 
 if TYPE_CHECKING:
     from assay.runs.export import Record
@@ -82,7 +82,7 @@ def describe_spending(spent: runs.Spending) -> str:
 def _describe_cost(spent: runs.Spending) -> str:
     if spent.cost is None:
         return "cost unknown"
-    cost = f"${spent.cost:.4f}" if spent.cost else "$0"
+    cost = format_dollars(spent.cost)
     if spent.unpriced:
         cost += f" and {format_count(spent.unpriced, 'call')} whose price is not known"
     return cost

@@ -25,7 +25,7 @@ from assay.cli.options import (
 )
 from assay.display import colour_text, escape_control_characters
 from assay.errors import AssayError
-from assay.wording import format_count
+from assay.wording import format_count, format_dollars
 
 if TYPE_CHECKING:
     from assay.criterion import Criterion
@@ -232,7 +232,7 @@ def _fix_rubrics(
             fix = lint.fix_rubric(name, model=source, ignore=ignore, allow_code=allow_code)
             _offer_fix(fix, writes=writes)
         if spent.calls:
-            _print_note(f"{format_count(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
+            _print_note(f"{format_count(spent.calls, 'call')}, {format_dollars(spent.cost or 0)}")
 
 
 def _offer_fix(fix: lint.RubricFix, *, writes: bool) -> None:

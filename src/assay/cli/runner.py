@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from assay import runs
 from assay.cli.base_command import EXIT_OK, print_note
 from assay.errors import AssayError
-from assay.wording import format_count
+from assay.wording import format_count, format_dollars
 
 if TYPE_CHECKING:
     from assay.cli.options import JudgingOptions
@@ -104,8 +104,9 @@ def _describe_estimate(estimate: Ledger) -> str:
     if estimate.unpriced:
         parts.append("cost unknown")
     else:
-        parts.append(f"about ${estimate.cost:.4f}" if estimate.cost else "$0")
-        maximum += f" and ${estimate.most_cost:.4f}"
+        about = "about " if estimate.cost else ""
+        parts.append(f"{about}{format_dollars(estimate.cost)}")
+        maximum += f" and {format_dollars(estimate.most_cost)}"
     return (
         f"{', '.join(parts)}\n"
         f"at most {maximum}, if every call and every unreadable reply is retried"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from assay import runs
 from assay.cli.formats import describe_spending, format_full_row
@@ -72,13 +72,22 @@ def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+# What comes before a reply, by its source.
+_REPLY_TITLES: Final = {
+    "model": "reply",
+    "cache": "reply from the cache: the request was not sent",
+    "flight": "reply to an equal request of another rollout: this one was not sent",
+    "error": "no reply",
+}
+
+
 def format_requests(row: runs.Row) -> str:
     """Return every request that was saved with a row, as it was sent, and what was replied."""
     blocks: list[str] = []
     for call in row.calls:
         role = "to the judge" if call.get("role", "judge") == "judge" else "to the model under test"
         lines = [f"request {role}, {call['model']}", _format_request(call)]
-        lines += [f"reply ({call['source']})", _indent(str(call["reply"]))]
+        lines += [_REPLY_TITLES[call["source"]], _indent(str(call["reply"]))]
         blocks.append("\n".join(escape_control_characters(line) for line in lines))
     return "\n\n".join(blocks)
 

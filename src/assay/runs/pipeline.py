@@ -33,7 +33,7 @@ from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import DEFAULT_PASS_RULE, PassRule
 from assay.runs.summary import Summary, Tally
 from assay.tables import rows_of
-from assay.wording import format_count, format_value
+from assay.wording import format_count, format_dollars, format_value
 
 EVERY_SECONDS = 0.2  # progress is reported at most this often
 WAITING_SECONDS = 10  # after so long without a finished row, progress names the open calls
@@ -95,7 +95,7 @@ class Progress:
             parts.append(format_count(self.tokens, "token"))
         if self.cost:
             at_least = " at least" if self.unpriced else ""
-            parts.append(f"${self.cost:.4f}{at_least}")
+            parts.append(f"{format_dollars(self.cost)}{at_least}")
         if self.is_waiting:
             parts.append(self.describe_waiting())
         elif self.eta is not None and self.total != self.done:

@@ -140,8 +140,9 @@
       const log = this.row.calls;
       if (!log?.length) return null;
       const about = (one) => (one.role === "model" ? "model under test" : one.criterion);
+      const sources = { cache: "from the cache", flight: "reply of an equal request", error: "no reply" };
       return section("Requests", {}, log.map((one) => element("details", { "data-criterion": one.criterion || null },
-        element("summary", {}, foreign([about(one), one.model, one.source].filter(Boolean).join(" · "))),
+        element("summary", {}, foreign([about(one), one.model, sources[one.source]].filter(Boolean).join(" · "))),
         assay.messages.messages(one.messages || [], { raw: true }),
         one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }),
         one.request ? element("details", {}, element("summary", {}, "as it was sent"), assay.messages.value(one.request)) : null)));
