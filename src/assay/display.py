@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 _COLOUR_CODES = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
+_TONE_COLOURS = {"good": "green", "bad": "red", "error": "red", "": ""}
 # All control characters except tab and newline.
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MARKDOWN_CHARACTERS = re.compile(r"([\\`*_\[\]<>|~])")
@@ -75,14 +76,28 @@ class Page:
 
 def format_table(section: Section) -> str:
     """Return a section as columns padded with spaces."""
-    rows = [[format_cell(cell) for cell in row] for row in (section.columns, *section.rows)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows = [section.columns, *section.rows]
+    columns = zip(*rows, strict=True)
+    widths = [max(len(format_cell(cell)) for cell in column) for column in columns]
     lines: list[str] = []
     for row in rows:
-        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(padded).rstrip())
+        line = ""
+        gap = 0  # spaces between the last text and the next one
+        for cell, width in zip(row, widths, strict=True):
+            text = format_cell(cell)
+            if text:
+                line += " " * gap + _colour_cell(cell, text)
+                gap = 0
+            gap += width - len(text) + 2
+        lines.append(line)
     lines[0] = colour_text(lines[0], "bold")
     return "\n".join(lines)
+
+
+def _colour_cell(cell: object, text: str) -> str:
+    if not isinstance(cell, TonedCell):
+        return text
+    return colour_text(text, _TONE_COLOURS[cell.tone])
 
 
 def format_markdown_table(section: Section) -> str:
@@ -96,7 +111,7 @@ def format_markdown_table(section: Section) -> str:
 
 
 class TonedCell(NamedTuple):
-    """A cell that HTML shows in a colour: its tone is `good`, `bad` or `error`."""
+    """A cell in a colour, on terminals and in HTML: its tone is `good`, `bad`, `error` or empty."""
 
     text: str
     tone: str

@@ -25,7 +25,7 @@ def diagnose(capsys: Any, *arguments: str) -> tuple[int, dict[str, Any]]:
 def test_every_setting_has_its_source(
     serve: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """A flag, a variable, and the file; an unset setting is not listed."""
+    """A flag, a variable, the file, or the default; a setting without a value is not listed."""
     server = serve("MET")
     Path("assay.toml").write_text("budget = 5\nfail-under = 0.7\njudge = 'openai/other'\n")
     monkeypatch.setenv("ASSAY_BUDGET", "3")
@@ -36,7 +36,9 @@ def test_every_setting_has_its_source(
     assert settings["judge"] == (server.model, "--judge")
     assert settings["fail-under"][0] == "0.7"
     assert settings["fail-under"][1].endswith("assay.toml")
-    assert "samples" not in settings
+    assert settings["samples"] == ("1", "default")
+    assert settings["timeout"] == ("180", "default")
+    assert "temperature" not in settings
     assert found["judge"]["from"] == "--judge"
     assert found["judge"]["state"].startswith("answers, in ")
     assert len(server.asked) == 1

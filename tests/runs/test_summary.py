@@ -279,6 +279,8 @@ async def test_the_table_says_how_often_a_fault_happened():
     summary = summarize(await rows_of([1, 0, 0], weight=-1))
     assert "1 happened" in str(summary)
     assert "2 avoided" in str(summary)
+    assert str(summary).endswith("happened is bad, avoided is good")
+    assert '<td class="bad">1 happened</td>' in summary._repr_html_()
     assert (summary.criteria["v"].met, summary.criteria["v"].unmet) == (1, 2)
 
 

@@ -21,7 +21,20 @@ async def viewed_run(tmp_path):
     return viewed_run
 
 
-async def test_any_row_of_a_large_run_is_found(viewed_run):
+async def test_the_preview_of_a_row_begins_with_the_answer(tmp_path):
+    """Not with the reasoning before it; a row that is all reasoning shows that."""
+    data = [
+        {"prompt": "Who?", "completion": "<think>Let me see.</think>\n\nYou."},
+        {"prompt": "Who?", "completion": "<think>Let me see."},
+    ]
+    rubric = Rubric([Criterion(check=is_long, name="long")])
+    await score_rows(rubric, data, folder=tmp_path / "run")
+    [viewed_run] = ViewedRuns([tmp_path / "run"]).values()
+    rows = viewed_run.list_rows("")["rows"]
+    assert [row["preview"] for row in rows] == ["You.", "<think>Let me see."]
+
+
+def test_any_row_of_a_large_run_is_found(viewed_run):
     """By its number, from 1."""
     assert viewed_run.describe_row(2400)["text"] == "long enough"
     assert viewed_run.describe_row(2500)["number"] == 2500

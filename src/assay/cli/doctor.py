@@ -88,7 +88,8 @@ def command(
 
 
 def _list_settings(ctx: click.Context, config: Config) -> Iterator[tuple[str, str, str]]:
-    """Yield the settings that are set, with their values and where each comes from."""
+    """Yield the settings that have a value, with it and where it comes from."""
+    defaults = _find_defaults()
     for name in SETTINGS:
         option = name.replace("_", "-")
         if name in ctx.params and name != "timeout":
@@ -103,6 +104,29 @@ def _list_settings(ctx: click.Context, config: Config) -> Iterator[tuple[str, st
         elif name in config.settings:
             value = redact_settings(config.settings[name])
             yield option, str(value), f"{config.path}"
+        elif name in defaults:
+            yield option, defaults[name], "default"
+
+
+def _find_defaults() -> dict[str, str]:
+    """Return the values that `assay score` and `assay eval` use for settings that are not set."""
+    from assay.cache.store import default_place
+    from assay.cli import eval, score
+    from assay.models import Limits
+
+    defaults = {"cache": default_place(), "timeout": f"{Limits().timeout:g}"}
+    for command in (score.command, eval.command):
+        for param in command.params:
+            for option in param.opts:
+                name = option.lstrip("-").replace("-", "_")
+                # An option without a value, such as --quiet, is off.
+                if (
+                    name in SETTINGS
+                    and isinstance(param.default, str | int | float)
+                    and param.default is not False
+                ):
+                    defaults[name] = str(param.default)
+    return defaults
 
 
 def _find_judge(ctx: click.Context, config: Config, judge: str | None) -> tuple[str | None, str]:

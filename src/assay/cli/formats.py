@@ -283,9 +283,9 @@ def _format_summary_tables(
 ) -> Iterator[str]:
     for section in summary.sections():
         yield format_section(section)
-    spending_lines = list(_list_spending(summary))
-    if spending_lines:
-        yield "\n".join(spending_lines)
+    lines = [*summary.notes(), *_list_spending(summary)]
+    if lines:
+        yield "\n".join(lines)
 
 
 def _list_spending(summary: runs.Summary) -> Iterator[str]:

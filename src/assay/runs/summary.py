@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion
-from assay.display import Page, Section, format_cell, shorten_middle
+from assay.display import Page, Section, TonedCell, format_cell, shorten_middle
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.runs.jsonable import form_of
 from assay.runs.row import LONGEST_TITLE, Row, names_of, own_rubric
@@ -146,8 +146,16 @@ class Summary:
         return Page(
             f"{title}: {self.headline}" if title else self.headline,
             list(self.sections()),
+            notes=self.notes(),
             data=self.to_dict(),
         )
+
+    def notes(self) -> list[str]:
+        """Return what the words in the tables mean, where that is not obvious."""
+        has_fault = any((criterion.weight or 0) < 0 for criterion in self.criteria.values())
+        if not has_fault:
+            return []
+        return ["a negative weight marks a fault: happened is bad, avoided is good"]
 
     def __str__(self) -> str:
         return self.page().text()
@@ -230,8 +238,10 @@ def _make_criteria_section(summary: Summary) -> Section:
             counts = [f"{verdict} {count:,}" for verdict, count in criterion.verdicts.items()]
             verdicts = ", ".join(counts)
         elif criterion.weight is not None and criterion.weight < 0:
-            met = f"{criterion.met:,} {describe_verdict('MET', criterion.weight)}"
-            unmet = f"{criterion.unmet:,} {describe_verdict('UNMET', criterion.weight)}"
+            happened = f"{criterion.met:,} {describe_verdict('MET', criterion.weight)}"
+            avoided = f"{criterion.unmet:,} {describe_verdict('UNMET', criterion.weight)}"
+            met = TonedCell(happened, tone="bad" if criterion.met else "")
+            unmet = TonedCell(avoided, tone="good" if criterion.unmet else "")
         rows.append(
             (
                 name,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from assay.criterion import Criterion
 from assay.messages import completion_text, question_text
+from assay.reasoning import remove_reasoning
 from assay.runs.row import Key
 from assay.runs.run_store import BATCH_ROWS, LARGEST_INTEGER, RunFile
 from assay.viewer.filters import build_condition, parse_filter
@@ -283,9 +284,14 @@ def _preview_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "prompt": _shorten(question_text(fields.get("prompt", ""))),
         "answer": _shorten(fields.get("answer")),
-        "preview": _shorten(completion_text(fields.get("completion", ""))),
+        "preview": _shorten(_skip_reasoning(completion_text(fields.get("completion", "")))),
         "fields": {name: _shorten(value) for name, value in others.items()},
     }
+
+
+def _skip_reasoning(text: str) -> str:
+    """Return the answer in a text; the text itself if all of it is reasoning."""
+    return remove_reasoning(text) or text
 
 
 def _shorten(value: Any) -> str:

@@ -67,15 +67,24 @@
   function differences({ score: whole, criteria }, names, reach, known) {
     const head = ["", "before", "after", "difference", "", "p", "better", "worse", "minimum detectable effect"];
     const titles = [null, names[0], names[1]];
-    return element("table.figures.differences", {},
+    return element("table.figures.differences.stacks", {},
       element("thead", {}, element("tr", {}, head.map((name, place) => element("th", { scope: "col", title: titles[place] }, name)))),
-      element("tbody", {}, [whole, ...criteria].map((one) => element("tr", { class: one === whole ? "whole" : null },
-        element("th", { scope: "row" }, foreign(one.name), one.weight < 0 ? element("span.badge", { title: "describes a fault, so less is better" }, "negative") : null),
-        element("td.number", {}, score(one.first)), element("td.number", {}, score(one.second)),
-        element("td.number", {}, signed(one.difference.value)), element("td.drawing", {}, assay.bars.differenceBar(one.difference, reach, known.get(one.name)?.weight)),
-        element("td.number", { class: isNumber(one.p) && one.p < 0.05 ? "sure" : null }, chance(one.p)),
-        element("td.number", {}, count(one.better)), element("td.number", {}, count(one.worse)),
-        element("td.number", {}, score(one.minimum_detectable_effect))))));
+      element("tbody", {}, [whole, ...criteria].map((one) => differenceRow(one, one === whole, reach, known.get(one.name)?.weight))));
+  }
+
+  function differenceRow({ name, weight, first, second, difference, p, better, worse, minimum_detectable_effect: detectable }, isWhole, reach, knownWeight) {
+    const negative = weight < 0 ? element("span.badge", { title: "describes a fault, so less is better" }, "negative") : null;
+    const figure = (label, content, given) => element("td.number", { "data-label": label, ...given }, content);
+    return element("tr", { class: isWhole ? "whole" : null },
+      element("th", { scope: "row" }, foreign(name), negative),
+      figure("before", score(first)),
+      figure("after", score(second)),
+      figure("difference", signed(difference.value)),
+      element("td.drawing.wide", {}, assay.bars.differenceBar(difference, reach, knownWeight)),
+      figure("p", chance(p), { class: isNumber(p) && p < 0.05 ? "sure" : null }),
+      figure("better", count(better)),
+      figure("worse", count(worse)),
+      figure("minimum detectable effect", score(detectable)));
   }
 
   /** What is not compared, and why. */
@@ -111,20 +120,20 @@
     const filter = element("div.choices", {}, element("label", {}, only, element("span", {}, `Only where one passes and the other fails (${count(differing.length)}; ${rule})`)));
     return section("Flips", { note: plural(all.length, "rollout whose result changed", "rollouts whose result changed") },
       all.length ? [filter, element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Flips" },
-        element("table.figures.flips", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), list))] : null, more);
+        element("table.figures.flips.stacks", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), list))] : null, more);
   }
 
   function flipRow({ example, sample, before, after, changes, first_row: one, second_row: other }, first, second, names, known, source) {
-    const link = (run, number, value) => element("td.number", {}, number == null ? score(value) : element("a", { href: assay.routes.row(run, number) }, isNumber(value) ? score(value) : "unscored"));
+    const link = (label, run, number, value) => element("td.number", { "data-label": label }, number == null ? score(value) : element("a", { href: assay.routes.row(run, number) }, isNumber(value) ? score(value) : "unscored"));
     const toggle = button("Side by side", async () => {
       if (row.nextElementSibling?.matches(".transcripts")) return row.nextElementSibling.remove();
       const rows = await Promise.all([source.row(first, one), source.row(second, other)]);
-      row.after(element("tr.transcripts", {}, element("td", { colspan: "5" },
+      row.after(element("tr.transcripts", {}, element("td.wide", { colspan: "5" },
         element("div.group", { tabindex: "0", role: "region", "aria-label": `Both transcripts of ${example}` }, rows.map((found, place) => transcript(found, names[place]))))));
     });
     const row = element("tr", {}, element("th", { scope: "row" }, foreign(example), sample ? element("span.note", {}, ` sample ${sample}`) : null),
-      link(first, one, before), link(second, other, after),
-      element("td", {}, element("div.changes", {}, changes.map((change) => element("span.change", { title: [change.reason_before, change.reason_after].filter(Boolean).join(" → ") },
+      link("before", first, one, before), link("after", second, other, after),
+      element("td.wide", {}, element("div.changes", {}, changes.map((change) => element("span.change", { title: [change.reason_before, change.reason_after].filter(Boolean).join(" → ") },
         foreign(change.criterion), " ", assay.verdicts.chip(change.before, known.get(change.criterion)), " → ", assay.verdicts.chip(change.after, known.get(change.criterion)))))),
       element("td", {}, one == null || other == null ? null : toggle));
     return row;

@@ -7,14 +7,24 @@
   async function picker({ runs }, main) {
     const head = ["run", "rows", "mean", "95 %", "errors", "cost", "model", "judge", "rubric", "created"];
     fill(main, element("h1", {}, "Runs"), section("All runs", {}, element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Runs" },
-      element("table.figures", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))),
+      element("table.figures.stacks", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, runs.map((run) => element("tr", {},
           element("th", { scope: "row" }, element("a", { href: assay.routes.overview(run.id) }, foreign(run.name)), run.live ? element("span.badge.live", {}, "live") : null),
-          element("td.number", {}, count(run.rows)), element("td.number", {}, score(run.mean)), element("td.number", {}, interval(run.low, run.high)),
-          element("td.number", {}, count(run.errors)), element("td.number", {}, run.cost === null ? "not known" : dollars(run.cost)),
-          element("td", {}, foreign(run.model || "–")), element("td", {}, foreign(run.judge || "–")),
-          element("td", {}, foreign(rubricName(run.rubric))), element("td.note", {}, time(run.created)))))))));
+          labelled("td.number", "rows", count(run.rows)),
+          labelled("td.number", "mean", score(run.mean)),
+          labelled("td.number", "95 %", interval(run.low, run.high)),
+          labelled("td.number", "errors", count(run.errors)),
+          labelled("td.number", "cost", run.cost === null ? "not known" : dollars(run.cost)),
+          labelled("td", "model", foreign(run.model || "–")),
+          labelled("td.wide", "judge", foreign(run.judge || "–")),
+          labelled("td.wide", "rubric", foreign(rubricName(run.rubric))),
+          labelled("td.note.wide", "created", time(run.created)))))))));
     return { title: "Runs" };
+  }
+
+  /** A cell that in a narrow window, where the table has no head, shows the name of its column. */
+  function labelled(selector, column, content) {
+    return element(selector, { "data-label": column }, content);
   }
 
   function rubricName(rubric) {
