@@ -83,6 +83,18 @@ PROGRAMS = {
             open("rows.parquet", "wb").write(b"PAR1")
         assert [row["completion"] for row in rows_of("rows.parquet")] == ["a"]
         """,
+    "workbooks": """
+        from assay.tables import rows_of
+        try:
+            import openpyxl
+            book = openpyxl.Workbook()
+            book.active.append(["completion"])
+            book.active.append(["a"])
+            book.save("rows.xlsx")
+        except ImportError:
+            open("rows.xlsx", "wb").write(b"PK")
+        assert [row["completion"] for row in rows_of("rows.xlsx")] == ["a"]
+        """,
     "trust": """
         import asyncio
         from assay import Rubric
@@ -204,7 +216,7 @@ PROGRAMS = {
 
 # What each extra is documented to be enough for. `all` is enough for everything but the demo.
 ENOUGH_FOR = {
-    "cli": ["cli", "view", "checks", "trust", "docstrings"],
+    "cli": ["cli", "view", "checks", "trust", "docstrings", "workbooks"],
     "judge": ["judge"],
     "math": ["math"],
     "server": ["server", "cli", "judge"],
@@ -229,6 +241,7 @@ NEEDED = {
     "tables": "pyarrow",
     "testing": "hypothesis",
     "trust": "'assay-rubrics[cli]'",
+    "workbooks": "'assay-rubrics[cli]'",
 }
 
 # Commands that need more than `cli`, and what they must ask for.

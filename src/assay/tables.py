@@ -11,10 +11,12 @@ import json
 import os
 import re
 import sys
+import warnings
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, time, timedelta
 from functools import partial
 from io import TextIOWrapper
 from itertools import chain
@@ -563,28 +565,106 @@ def _read_header(cells: Sequence[str], name: str) -> list[str]:
 # Excel.
 
 
+_MAX_WORKBOOK_BYTES = 2**29  # of all files in a workbook, unpacked
+# How a workbook of Excel 2003, or one with a password, starts.
+_COMPOUND_FILE_MARK = b"\xd0\xcf\x11\xe0"
+
+
 def _read_workbook(path: Path, name: str) -> NumberedRows:
-    """Yield the rows of the first sheet of a workbook; all values are texts, as in a CSV."""
-    from assay.xlsx import WorkbookError, read_first_sheet  # few tables are workbooks
+    """Yield the rows of the first visible sheet of a workbook; all values are texts, as in a CSV.
+
+    A formula has the value that it had when the workbook was last saved.
+    """
+    openpyxl = import_extra("openpyxl", "Reading .xlsx", extra="cli")
+    unescape = import_extra("openpyxl.utils.escape", "Reading .xlsx", extra="cli").unescape
+    _refuse_large_workbook(path, name)
+    try:
+        with path.open("rb") as file:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about styles and other parts that are not read
+                workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            visible = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+            if not visible:
+                raise TableError(f"{name}: it has no visible sheet with cells")
+            sheet = visible[0]
+            sheet.reset_dimensions()  # some programs save wrong ones
+            rows = enumerate(sheet.iter_rows(), start=1)
+            filled_rows = (
+                (number, [_write_cell(cell, unescape) for cell in cells]) for number, cells in rows
+            )
+            yield from _name_cells(filled_rows, name)
+    except TableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - openpyxl raises errors of all kinds
+        problem = " ".join(str(error).split()) or type(error).__name__
+        raise TableError(f"{name}: it cannot be read as a workbook: {problem}") from None
+
+
+def _refuse_large_workbook(path: Path, name: str) -> None:
+    """Raise `TableError` for what is not a ZIP file, or unpacks to more than a workbook should."""
+    import zipfile  # few tables are workbooks
 
     try:
-        sheet_rows = read_first_sheet(path)
-        _, first_cells = next(sheet_rows, (1, list[str]()))
-        while first_cells and not first_cells[-1].strip():
-            first_cells.pop()
-        header = _read_header(first_cells, name)
-        for number, cells in sheet_rows:
-            surplus = [cell for cell in cells[len(header) :] if cell]
-            if surplus:
+        with path.open("rb") as file:
+            if file.read(len(_COMPOUND_FILE_MARK)) == _COMPOUND_FILE_MARK:
                 raise TableError(
-                    f"{name}:{number}: the cell {format_value(surplus[0])} is in a column without "
-                    "a name: name it in the first row"
+                    f"{name}: it has a password or the format of Excel 2003: save it as .xlsx "
+                    "without a password"
                 )
-            filled = [*cells, *[""] * (len(header) - len(cells))]
-            if any(filled):
-                yield number, dict(zip(header, filled[: len(header)], strict=True))
-    except WorkbookError as error:
-        raise TableError(f"{name}: {error}") from None
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+    except (OSError, zipfile.BadZipFile) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise TableError(f"{name}: it cannot be read as a workbook: {problem}") from None
+    if size > _MAX_WORKBOOK_BYTES:
+        raise TableError(
+            f"{name}: it unpacks to more than {_MAX_WORKBOOK_BYTES // 2**20} MiB: save the sheet "
+            "as .csv"
+        )
+
+
+def _name_cells(numbered_cells: Iterable[tuple[int, list[str]]], name: str) -> NumberedRows:
+    """Yield the rows below the header; rows without a value are left out."""
+    numbered_cells = iter(numbered_cells)
+    _, first_cells = next(numbered_cells, (1, list[str]()))
+    while first_cells and not first_cells[-1].strip():
+        first_cells.pop()
+    header = _read_header(first_cells, name)
+    for number, cells in numbered_cells:
+        surplus = [cell for cell in cells[len(header) :] if cell]
+        if surplus:
+            raise TableError(
+                f"{name}:{number}: the cell {format_value(surplus[0])} is in a column without "
+                "a name: name it in the first row"
+            )
+        filled = [*cells, *[""] * (len(header) - len(cells))]
+        if any(filled):
+            yield number, dict(zip(header, filled[: len(header)], strict=True))
+
+
+def _write_cell(cell: Any, unescape: Callable[[str], str]) -> str:
+    """Return the value of a cell as text. An error, such as #N/A, is no value.
+
+    Whole numbers have no decimal places, and dates are written as `2026-01-31`. `unescape` reads
+    the characters that XML cannot hold.
+    """
+    value = cell.value
+    if value is None or cell.data_type == "e":
+        return ""
+    if isinstance(value, str):
+        return unescape(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime):
+        if value.time() == time():
+            return value.date().isoformat()
+        return value.isoformat(sep=" ")
+    if isinstance(value, timedelta):
+        seconds = round(value.total_seconds())
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return str(value)
 
 
 # Parquet.
