@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -303,3 +304,17 @@ def test_of_a_thousand_criteria_the_table_shows_those_that_matter_most():
     names = [row[0] for row in criteria.rows]
     assert names[:-1] == [f"own_{number}" for number in range(90, -1, -10)]
     assert names[-1] == "and 90 that cost fewer points"
+
+
+async def test_tasks_have_the_order_of_the_input_whichever_row_is_finished_first():
+    rows = await rows_of([1, 1, 1])
+    rows = [
+        replace(row, number=number, fields={"task": task})
+        for number, (row, task) in enumerate(zip(rows, ("sums", "facts", "support"), strict=True))
+    ]
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        summary = summarize(rows[number] for number in order)
+        assert list(summary.tasks) == ["sums", "facts", "support"]
+    merged = Tally().add_all(rows[2:])
+    merged.merge(Tally().add_all(rows[:2]))
+    assert list(merged.summary().tasks) == ["sums", "facts", "support"]

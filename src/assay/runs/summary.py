@@ -442,6 +442,7 @@ class _TaskTally:
     reward: Mean = field(default_factory=Mean)
     score: Mean = field(default_factory=Mean)
     passes: Passes = field(default_factory=Passes)
+    first_row: float = math.inf  # the lowest number of a row
 
     def add(self, report: EvaluationReport, is_passed: bool | None, example: int | None) -> None:
         """Add a scored rollout of an example; its number is None if the example comes only once."""
@@ -459,6 +460,7 @@ class _TaskTally:
         self.reward.merge(other.reward)
         self.score.merge(other.score)
         self.passes.merge(other.passes)
+        self.first_row = min(self.first_row, other.first_row)
 
 
 class Tally:
@@ -516,6 +518,8 @@ class Tally:
         tallies = self._find_task_tallies(row.task)
         for tally in tallies:
             tally.rollouts += 1
+        if row.number is not None and row.number < tallies[-1].first_row:
+            tallies[-1].first_row = row.number
         example = self._number_example(row)
         if row.error is not None:
             self._failed += 1
@@ -651,6 +655,8 @@ class Tally:
         messages = sorted(
             self._errors_by_message.values(), key=lambda error: error.count, reverse=True
         )
+        # In the order of the input: rows are counted as they are finished.
+        tasks = sorted(self._tasks.items(), key=lambda item: item[1].first_row)
         return Summary(
             rollouts=self._all.rollouts,
             examples=self._examples,
@@ -666,7 +672,7 @@ class Tally:
             score=self._estimate_score(self._all.score),
             criteria={name: tally.summary() for name, tally in self._criteria.items()},
             tags={name: self._estimate_score(mean) for name, mean in self._tags.items()},
-            tasks={name: self._summarize_task(task) for name, task in self._tasks.items()},
+            tasks={name: self._summarize_task(task) for name, task in tasks},
             passes=self._all.passes.rates(),
             threshold=self._pass_rule.threshold,
             pass_measure=self._pass_rule.measure,
