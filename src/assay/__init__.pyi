@@ -18,6 +18,7 @@ from assay.criterion import Criterion as Criterion
 from assay.envs import Environment as Environment
 from assay.envs import Evaluation as Evaluation
 from assay.envs import MultiTurnEnv as MultiTurnEnv
+from assay.envs import PromptTemplate as PromptTemplate
 from assay.envs import Results as Results
 from assay.envs import SingleTurnEnv as SingleTurnEnv
 from assay.envs import ToolEnv as ToolEnv

@@ -313,6 +313,8 @@ def test_an_address_in_a_config_file_that_was_found_is_not_called(
         ("--temprature", "--temperature"),
         ("--max-concurrency", "--concurrency"),
         ("--few-shots", "--few-shot"),
+        ("--epochs", "--samples"),  # in inspect_ai
+        ("--repeat", "--samples"),  # in promptfoo
     ],
 )
 def test_an_unknown_option_suggests_the_nearest_one(

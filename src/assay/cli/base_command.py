@@ -13,6 +13,19 @@ import click
 
 from assay.cli.config import SETTINGS, read_project_config, use_config_file
 
+# What other tools call an option. A command with a judge alone has one model, which is the judge.
+_NAMES_ELSEWHERE: Final = {
+    "-m": "--judge",
+    "--model": "--judge",
+    "--epochs": "--samples",
+    "--repeat": "--samples",
+    "--provider": "--model",
+    "--providers": "--model",
+    "--max-concurrency": "--concurrency",
+    "--max-connections": "--concurrency",
+    "--log-dir": "--output",
+}
+
 EXIT_OK: Final = 0
 EXIT_ERROR: Final = 1  # something could not be scored, or the run ended early
 EXIT_USAGE: Final = 2  # an option, a file, a rubric or a package cannot be used
@@ -74,17 +87,14 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             options = [name for param in self.get_params(ctx) for name in param.opts]
-            nearest = _find_nearest_option(error.option_name, options)
-            if error.option_name in ("-m", "--model") and "--judge" in options:
-                # Elsewhere it is the usual name of the only model.
-                raise click.UsageError(
-                    f"No such option {error.option_name!r}. Did you mean '--judge'?", ctx
-                ) from None
-            raise click.NoSuchOption(
-                error.option_name,
-                possibilities=[] if nearest is None else [nearest],
-                ctx=ctx,
-            ) from None
+            nearest = _NAMES_ELSEWHERE.get(error.option_name)
+            if nearest not in options:
+                nearest = _find_nearest_option(error.option_name, options)
+            # Not NoSuchOption, which leaves out names that are spelled quite differently.
+            message = f"No such option {error.option_name!r}."
+            if nearest is not None:
+                message += f" Did you mean {nearest!r}?"
+            raise click.UsageError(message, ctx) from None
 
     def _reject_repeated_options(self, ctx: click.Context, args: list[str]) -> None:
         """Raise a usage error for an option that is given twice; click would use the last value."""
