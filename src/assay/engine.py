@@ -27,8 +27,13 @@ from assay.graders.columns import fill_requirement, show_reference
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
-from assay.models.attribution import calls_about
-from assay.models.budgets import has_stand_ins, is_dry_run, raise_if_price_unknown, rollout_spending
+from assay.models.budgets import (
+    calls_about,
+    has_stand_ins,
+    is_dry_run,
+    raise_if_price_unknown,
+    rollout_spending,
+)
 from assay.models.model import has_room
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
 from assay.reasoning import Thinking

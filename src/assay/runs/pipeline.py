@@ -17,8 +17,7 @@ from assay.display import make_notebook_bar
 from assay.engine import logging_once
 from assay.errors import AssayError
 from assay.graders.grader import Grader, JudgeSource, grader_of
-from assay.models.attribution import RolloutCalls, attribute_calls
-from assay.models.budgets import Ledger, budget, rollout_spending
+from assay.models.budgets import Ledger, RolloutCalls, attribute_calls, budget, rollout_spending
 from assay.models.model import log_calls
 from assay.plan import Traits
 from assay.report import EvaluationReport
