@@ -313,7 +313,7 @@ def test_nor_does_the_command_line_or_what_it_writes(endpoint, tmp_path, by):
     ):
         said = run(*typed, folder=tmp_path, **keeps)
         assert is_clean(said or "nothing"), typed
-    said = run("models", "list", folder=tmp_path, ASSAY_MODEL=model)
+    said = run("models", "list", folder=tmp_path, ASSAY_JUDGE=model)
     assert is_clean(said)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"run.assay", "report.html"} <= {path.name for path in written}

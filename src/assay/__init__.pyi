@@ -85,7 +85,7 @@ from assay.models import Request as Request
 from assay.models import Usage as Usage
 from assay.models import budget as budget
 from assay.models import configure as configure
-from assay.models import default_model as default_model
+from assay.models import default_judge as default_judge
 from assay.models import dry_run as dry_run
 from assay.models import model_of as model_of
 from assay.parsers import MaybeThinkParser as MaybeThinkParser

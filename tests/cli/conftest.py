@@ -21,7 +21,13 @@ def serve() -> Iterator[Callable[..., ModelServer]]:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the cache; nothing else of the machine is seen."""
-    for name in ("ASSAY_MODEL", "ASSAY_LOCAL_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+    for name in (
+        "ASSAY_JUDGE",
+        "ASSAY_MODEL",
+        "ASSAY_LOCAL_MODEL",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ASSAY_MODELS", str(tmp_path / "no-models"))
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))

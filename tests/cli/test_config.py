@@ -39,14 +39,21 @@ class TestPrecedence:
         assert main(command) == 0
         assert (flag.calls, variable.calls, file.calls) == (1, 1, 1)
 
-    def test_where_no_judge_is_named_the_model_judges(
-        self, folder: Path, files: Any, serve: Any
+    def test_the_model_under_test_does_not_judge(
+        self,
+        folder: Path,
+        files: Any,
+        serve: Any,
+        capsys: Any,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """One line is enough for a project that asks one model."""
+        """Neither the one of the file nor the one of the environment."""
         server = serve("MET")
         (folder / "assay.toml").write_text(f'model = "{server.model}"\n')
-        assert main(["grade", "It is Paris", "-r", files("rubric.json", RUBRIC)]) == 0
-        assert server.calls == 1
+        monkeypatch.setenv("ASSAY_MODEL", server.model)
+        assert main(["grade", "It is Paris", "-r", files("rubric.json", RUBRIC)]) == 2
+        assert "no judge was named" in capsys.readouterr().err
+        assert server.calls == 0
 
     def test_numbers_and_flags_come_from_the_file_too(
         self, folder: Path, files: Any, capsys: Any
@@ -137,7 +144,6 @@ class TestTrust:
         assert (folder / "ran").exists()
 
     @pytest.mark.parametrize("table", ["assay.toml", "pyproject.toml"])
-    @pytest.mark.parametrize("setting", ["judge", "model"])
     @pytest.mark.parametrize(
         "model",
         [
@@ -148,14 +154,14 @@ class TestTrust:
         ],
     )
     def test_keys_go_to_no_other_machine(
-        self, grade: Any, folder: Path, files: Any, table: str, setting: str, model: str
+        self, grade: Any, folder: Path, files: Any, table: str, model: str
     ) -> None:
         """The judge that a found file names at an address elsewhere is not asked."""
         head = "[tool.assay]\n" if table == "pyproject.toml" else ""
-        (folder / table).write_text(f'{head}{setting} = "{model}"\n')
+        (folder / table).write_text(f'{head}judge = "{model}"\n')
         code, said = grade("-r", files("rubric.json", RUBRIC), "--no-cache")
         assert code == 2
-        assert f"{folder / table}: {setting} is 'http" in said
+        assert f"{folder / table}: judge is 'http" in said
         assert "which may be sent keys" in said
         assert f"--config {folder / table}" in said
 

@@ -341,7 +341,7 @@ class TestBefore:
     ) -> None:
         """Where no option does."""
         server = serve(by_words)
-        monkeypatch.setenv("ASSAY_MODEL", server.model)
+        monkeypatch.setenv("ASSAY_JUDGE", server.model)
         assert grade("It is Paris").code == 0
 
 

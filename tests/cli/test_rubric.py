@@ -224,12 +224,12 @@ class TestModels:
         assert first.startswith("qwen2.5-coder-1.5b: not here, 1,117 MB, Apache-2.0; a small judge")
         assert second.startswith("smoke: ")
         assert last.startswith("judge: none is named, and none is here")
-        (tmp_path / "assay.toml").write_text('model = "openai/gpt-5-mini"\n')
+        (tmp_path / "assay.toml").write_text('judge = "openai/gpt-5-mini"\n')
         main(["models", "list"])
         assert f"openai/gpt-5-mini ({tmp_path / 'assay.toml'})" in capsys.readouterr().out
-        monkeypatch.setenv("ASSAY_MODEL", "http://127.0.0.1:1/v1#x")
+        monkeypatch.setenv("ASSAY_JUDGE", "http://127.0.0.1:1/v1#x")
         main(["models", "list"])
-        assert "judge: http://127.0.0.1:1/v1#x (ASSAY_MODEL)" in capsys.readouterr().out
+        assert "judge: http://127.0.0.1:1/v1#x (ASSAY_JUDGE)" in capsys.readouterr().out
 
     def test_a_model_is_fetched_once(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

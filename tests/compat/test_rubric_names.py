@@ -68,7 +68,7 @@ def test_the_graders_are_ours() -> None:
 
 @pytest.fixture
 def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ASSAY_MODEL", raising=False)
+    monkeypatch.delenv("ASSAY_JUDGE", raising=False)
     for provider in PROVIDERS.values():
         if provider.key_variable is not None:
             monkeypatch.delenv(provider.key_variable, raising=False)
@@ -84,11 +84,11 @@ def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 async def test_there_is_no_default_model(name: str, without_keys: None) -> None:
     """Without a key no provider is asked, and the sentence says what to set."""
-    with pytest.raises(assay.JudgeError, match="no default model is configured: set"):
+    with pytest.raises(assay.JudgeError, match="no default judge is configured: set"):
         await getattr(rubric, name)("system", "user")
 
 
 async def test_grading_without_a_grader_says_so(without_keys: None) -> None:
     """The default grader has no model to ask."""
-    with pytest.raises(assay.JudgeError, match="no default model"):
+    with pytest.raises(assay.JudgeError, match="no default judge"):
         await rubric.Rubric.from_dict([{"weight": 1, "requirement": "x"}]).grade("a text")

@@ -63,7 +63,7 @@ def test_the_quick_start_without_a_key_names_what_to_set(tmp_path: Path) -> None
     program.write_text(QUICK_START)
     done = run(str(program))
     assert done.returncode == 1
-    assert "set GEMINI_API_KEY, as for rubric; or set ASSAY_MODEL to" in done.stderr
+    assert "set GEMINI_API_KEY, as for rubric; or set ASSAY_JUDGE to" in done.stderr
 
 
 def test_the_command_line_names_the_one_thing_to_set(tmp_path: Path) -> None:

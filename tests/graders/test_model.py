@@ -118,9 +118,9 @@ async def test_labels_never_on_offer_are_an_error(partial_report: Any, serve: An
 
 async def test_the_defaults_of_rubric_ask_the_configured_model() -> None:
     """Its programs run as they are, with a model named once."""
-    configure(model=FakeModel("MET"))
+    configure(judge=FakeModel("MET"))
     try:
         reply = await compat.default_per_criterion_generate_fn("system", "user")
     finally:
-        configure(model=None)
+        configure(judge=None)
     assert reply.criterion_status == "MET"

@@ -231,7 +231,7 @@ async def test_calls_run_side_by_side(rubric_of: Any) -> None:
 async def test_without_a_model_it_says_what_to_pass(rubric_of: Any) -> None:
     """A grader can be made without a model; judging is when it is missed."""
     with pytest.raises(
-        GradingError, match="PerCriterionGrader has no model to ask: set ASSAY_MODEL"
+        GradingError, match="PerCriterionGrader has no model to ask: set ASSAY_JUDGE"
     ):
         await rubric_of(1).grade("a text", judge=PerCriterionGrader())
     with pytest.raises(JudgeError, match="generate_fn="):

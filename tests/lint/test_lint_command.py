@@ -10,7 +10,7 @@ from assay.testing import ModelServer
 
 @pytest.fixture(autouse=True)
 def _no_model_is_configured(monkeypatch):
-    for name in ("ASSAY_MODEL", "ASSAY_BUDGET"):
+    for name in ("ASSAY_JUDGE", "ASSAY_BUDGET"):
         monkeypatch.delenv(name, raising=False)
 
 

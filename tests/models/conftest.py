@@ -56,10 +56,10 @@ def question() -> Callable[..., Request]:
 @pytest.fixture(autouse=True)
 def nobody_is_configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test sees a default model, a key or a price of the machine it runs on."""
-    for name in ("ASSAY_MODEL", "ASSAY_CACHE", "ASSAY_PRICES", "ASSAY_API_KEY"):
+    for name in ("ASSAY_JUDGE", "ASSAY_CACHE", "ASSAY_PRICES", "ASSAY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE_GEMINI"):
         monkeypatch.delenv(f"{name}_API_KEY", raising=False)
         monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
     yield
-    configure(model=None)
+    configure(judge=None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assay import GradingError, JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
-from assay.models import configure, default_model, price_of
+from assay.models import configure, default_judge, price_of
 from assay.models.providers import PROVIDERS
 from assay.testing import FakeModel
 
@@ -23,14 +23,14 @@ async def test_a_key_alone_does_not_choose_a_model(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     """The error names the variable to set, and a model for the key that was found."""
-    with pytest.raises(Refused, match=r"set ASSAY_MODEL to .*openai/.*http:.*local"):
-        default_model()
+    with pytest.raises(Refused, match=r"set ASSAY_JUDGE to .*openai/.*http:.*local"):
+        default_judge()
     monkeypatch.setenv(variable, "k")
     with pytest.raises(
-        Refused, match=f"{variable} is set, so set ASSAY_MODEL={PROPOSALS[variable]} "
+        Refused, match=f"{variable} is set, so set ASSAY_JUDGE={PROPOSALS[variable]} "
     ):
-        default_model()
-    with pytest.raises(GradingError, match=f"so set ASSAY_MODEL={PROPOSALS[variable]} "):
+        default_judge()
+    with pytest.raises(GradingError, match=f"so set ASSAY_JUDGE={PROPOSALS[variable]} "):
         await RUBRIC.grade("x", judge=PerCriterionGrader())
 
 
@@ -42,11 +42,11 @@ def test_the_models_that_are_proposed_have_a_price() -> None:
 async def test_a_grader_without_a_model_asks_the_default() -> None:
     """It is looked up at each call."""
     grader = PerCriterionGrader()
-    configure(model=FakeModel("MET"))
+    configure(judge=FakeModel("MET"))
     assert (await RUBRIC.grade("x", judge=grader)).score == 1.0
-    configure(model=FakeModel("UNMET"))
+    configure(judge=FakeModel("UNMET"))
     assert (await RUBRIC.grade("x", judge=grader)).score == 0.0
-    configure(model=FakeModel(85))
+    configure(judge=FakeModel(85))
     assert (await RUBRIC.grade("x", judge=RubricAsJudgeGrader())).score == 0.85
 
 
@@ -55,8 +55,8 @@ async def test_the_environment_names_one(
 ) -> None:
     """It is always the same object. With ASSAY_CACHE it has a cache."""
     server = serve("MET")
-    monkeypatch.setenv("ASSAY_MODEL", server.model)
-    assert default_model() is default_model()
+    monkeypatch.setenv("ASSAY_JUDGE", server.model)
+    assert default_judge() is default_judge()
     for _ in range(2):
         assert (await RUBRIC.grade("x", judge=PerCriterionGrader())).score == 1.0
     assert server.calls == 2
@@ -69,12 +69,12 @@ async def test_the_environment_names_one(
 async def test_what_is_configured_comes_before_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`configure(model=None)` goes back to the environment."""
-    monkeypatch.setenv("ASSAY_MODEL", "http://127.0.0.1:1/v1#environment")
-    configure(model="http://127.0.0.1:1/v1#configured")
-    assert default_model().id.endswith("#configured")
-    configure(model=None)
-    assert default_model().id.endswith("#environment")
+    """`configure(judge=None)` goes back to the environment."""
+    monkeypatch.setenv("ASSAY_JUDGE", "http://127.0.0.1:1/v1#environment")
+    configure(judge="http://127.0.0.1:1/v1#configured")
+    assert default_judge().id.endswith("#configured")
+    configure(judge=None)
+    assert default_judge().id.endswith("#environment")
 
 
 def test_two_models_for_one_grader_are_refused() -> None:

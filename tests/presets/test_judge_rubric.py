@@ -29,10 +29,10 @@ QUICK = Limits(timeout=5, deadline=10, attempts=2)
 @pytest.fixture(autouse=True)
 def nobody_is_configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test sees a default model or a key of the machine it runs on."""
-    for name in ("ASSAY_MODEL", "ASSAY_CACHE", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+    for name in ("ASSAY_JUDGE", "ASSAY_CACHE", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     yield
-    configure(model=None)
+    configure(judge=None)
 
 
 @pytest.fixture
@@ -395,8 +395,8 @@ class TestWhoIsAsked:
     async def test_without_a_name_it_is_the_configured_default(self) -> None:
         """Looked for when somebody asks; without one that is an error on the line."""
         rubric = JudgeRubric(template=TEN)
-        assert "no default model is configured" in (await scored(rubric)).errors["judge_score"]
-        configure(model=says("8"))
+        assert "no default judge is configured" in (await scored(rubric)).errors["judge_score"]
+        configure(judge=says("8"))
         assert (await scored(rubric)).score == 0.8
 
     async def test_a_bare_name_is_openais(

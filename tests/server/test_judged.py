@@ -93,11 +93,11 @@ def test_a_judge_that_hangs_ends_at_the_deadline(start):
 
 def test_a_judged_rubric_without_a_judge_does_not_start(rubric_file, running_kind, monkeypatch):
     """It says what to do."""
-    monkeypatch.delenv("ASSAY_MODEL", raising=False)
+    monkeypatch.delenv("ASSAY_JUDGE", raising=False)
     server = running_kind(rubric_file(JUDGED))
     said = server.stop()
     assert server.process.returncode == 1
-    assert "ASSAY_MODEL" in said
+    assert "ASSAY_JUDGE" in said
 
 
 def test_what_the_judge_is_shown_is_said_by_the_server(start):

@@ -23,7 +23,6 @@ from assay.redaction import redact, redact_settings
 if TYPE_CHECKING:
     from assay.cli.config import Config
 
-_JUDGE_VARIABLES = ("ASSAY_JUDGE", "ASSAY_MODEL")
 EXTRAS = ("cli", "judge", "math", "server", "trainers")
 _option = section_option("Settings")
 
@@ -133,12 +132,10 @@ def _find_judge(ctx: click.Context, config: Config, judge: str | None) -> tuple[
     """Return the judge that commands would ask, and where it is named; None if it is nowhere."""
     if ctx.get_parameter_source("judge") is ParameterSource.COMMANDLINE:
         return judge, "--judge"
-    for variable in _JUDGE_VARIABLES:
-        if os.environ.get(variable):
-            return os.environ[variable], f"variable {variable}"
-    for setting in ("judge", "model"):
-        if config.settings.get(setting):
-            return config.get(setting), f"{config.path}"
+    if os.environ.get("ASSAY_JUDGE"):
+        return os.environ["ASSAY_JUDGE"], "variable ASSAY_JUDGE"
+    if config.settings.get("judge"):
+        return config.get("judge"), f"{config.path}"
     return None, ""
 
 

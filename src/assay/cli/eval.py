@@ -33,6 +33,7 @@ from assay.cli.options import (
     allow_code_option,
     count,
     display_options,
+    judging_options,
     limit_rows_option,
     map_option,
     number_type,
@@ -41,7 +42,6 @@ from assay.cli.options import (
     positive,
     rubric_option,
     section_option,
-    separate_judge_options,
     view_options,
 )
 from assay.cli.run_output import RunOutput
@@ -192,7 +192,7 @@ _sampling_option = section_option("Sampling")
 @output_options
 @display_options
 @view_options
-@separate_judge_options
+@judging_options
 @allow_code_option
 def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values: Any) -> int:
     """Ask a model every question of a data set, and score its answers.

@@ -58,9 +58,8 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 @click.option("--yes", is_flag=True, help="With --fix: write the changes to the file.")
 @click.option(
     "--judge",
-    "model",
     metavar="MODEL",
-    envvar="ASSAY_MODEL",
+    envvar="ASSAY_JUDGE",
     show_envvar=True,
     help="With --fix: the model that splits and rewrites criteria.",
 )
@@ -102,7 +101,7 @@ def command(
     run: str | None,
     fix: bool,
     yes: bool,
-    model: str | None,
+    judge: str | None,
     budget: float | None,
     prices: tuple[ModelPrice, ...],
     max_calls: int | None,
@@ -123,7 +122,7 @@ def command(
     if fix:
         _fix_rubrics(
             rubrics,
-            model=model,
+            judge=judge,
             budget=budget,
             prices=prices,
             max_calls=max_calls,
@@ -210,7 +209,7 @@ def _print_json(findings: Sequence[lint.Finding]) -> None:
 def _fix_rubrics(
     rubrics: Sequence[str],
     *,
-    model: str | None,
+    judge: str | None,
     budget: float | None,
     prices: Sequence[ModelPrice],
     max_calls: int | None,
@@ -223,10 +222,10 @@ def _fix_rubrics(
     from assay.models import model_of
 
     source = None
-    if model is None:
+    if judge is None:
         _print_note("no model is named, so only what is certain is fixed: --judge names one")
     else:
-        source = model_of(model, price=find_price(prices, model))
+        source = model_of(judge, price=find_price(prices, judge))
     with limit_spending(dollars=budget, calls=max_calls) as spent:
         for name in rubrics:
             fix = lint.fix_rubric(name, model=source, ignore=ignore, allow_code=allow_code)

@@ -34,13 +34,11 @@ def list_models() -> None:
 
 def _describe_judge() -> str:
     """Return the judge that is asked if no option names one, and where that is set."""
-    for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
-        if os.environ.get(variable):
-            return redact(f"{os.environ[variable]} ({variable})")
+    if os.environ.get("ASSAY_JUDGE"):
+        return redact(f"{os.environ['ASSAY_JUDGE']} (ASSAY_JUDGE)")
     config = read_project_config(click.get_current_context())
-    model = config.settings.get("judge") or config.settings.get("model")
-    if model:
-        return redact(f"{model} ({config.path})")
+    if config.settings.get("judge"):
+        return redact(f"{config.settings['judge']} ({config.path})")
     weights = _find_weights("local")
     if weights is None:
         return "none is named, and none is here: `assay models pull` one, or name one with --judge"

@@ -44,8 +44,8 @@ KNOWN = {
 QWEN, SMOKE = KNOWN["qwen2.5-coder-1.5b"], KNOWN["smoke"]
 
 _THREE_WAYS = (
-    "no local model is here. Three ways to a judge: an API key (ASSAY_MODEL=openai/gpt-5-mini), an "
-    "endpoint (ASSAY_MODEL=http://127.0.0.1:8000/v1#name), or a local model: set ASSAY_LOCAL_MODEL to a "
+    "no local model is here. Three ways to a judge: an API key (ASSAY_JUDGE=openai/gpt-5-mini), an "
+    "endpoint (ASSAY_JUDGE=http://127.0.0.1:8000/v1#name), or a local model: set ASSAY_LOCAL_MODEL to a "
     f"GGUF file, or get one with: assay models pull {QWEN.name}. To see only that "
     "everything is connected, name the model 'smoke', which judges nothing"
 )

@@ -10,5 +10,5 @@ from assay.models.model import Request as Request
 from assay.models.model import Token as Token
 from assay.models.model import Usage as Usage
 from assay.models.resolve import configure as configure
-from assay.models.resolve import default_model as default_model
+from assay.models.resolve import default_judge as default_judge
 from assay.models.resolve import model_of as model_of

@@ -39,7 +39,7 @@ class Provider:
 
 
 # In the order in which they are listed in messages. The first whose key is set is proposed as the
-# default model.
+# default judge.
 _ENTRIES = (
     Provider(
         name="gemini",

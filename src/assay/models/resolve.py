@@ -1,6 +1,6 @@
 """Make the `Model` that a name, a URL, an SDK's client or a function stands for.
 
-This module also finds the default model, which is used where no model is named.
+This module also finds the default judge: the model that graders ask if they name none.
 """
 
 import inspect
@@ -514,40 +514,40 @@ class FunctionModel:
         return Reply(str(result), value=result)
 
 
-# The default model: what is used where no model is named.
+# The default judge: the model that graders ask if they name none.
 
 _configured: list[Model] = []  # the model of the last `configure`; empty if there is none
 
 
-def configure(*, model: ModelSource | None = None, **options: Any) -> None:
-    """Set the model to use where none is named; None goes back to the environment.
+def configure(*, judge: ModelSource | None = None, **options: Any) -> None:
+    """Set the default judge, the model that graders ask if they name none.
 
-    `options` are those of `model_of`.
+    None goes back to the environment. `judge` and `options` are what `model_of` takes.
 
     >>> from assay.testing import FakeModel
-    >>> configure(model=FakeModel("MET", judge_id="always met"))
-    >>> default_model().id
+    >>> configure(judge=FakeModel("MET", judge_id="always met"))
+    >>> default_judge().id
     'always met'
-    >>> configure(model=None)
+    >>> configure(judge=None)
     """
     _configured.clear()
-    if model is not None:
-        _configured.append(model_of(model, **options))
+    if judge is not None:
+        _configured.append(model_of(judge, **options))
 
 
-def default_model() -> Model:
-    """Return the model that `configure` or `ASSAY_MODEL` names; raise `Refused` if neither does."""
-    model = configured_model()
+def default_judge() -> Model:
+    """Return the model that `configure` or `ASSAY_JUDGE` names; raise `Refused` if neither does."""
+    model = configured_judge()
     if model is None:
-        raise Refused(f"no default model is configured: {what_to_set()}")
+        raise Refused(f"no default judge is configured: {what_to_set()}")
     return model
 
 
-def configured_model() -> Model | None:
-    """Return the model that `configure` or `ASSAY_MODEL` names; None if neither does."""
+def configured_judge() -> Model | None:
+    """Return the model that `configure` or `ASSAY_JUDGE` names; None if neither does."""
     if _configured:
         return _configured[0]
-    name = os.environ.get("ASSAY_MODEL", "").strip()
+    name = os.environ.get("ASSAY_JUDGE", "").strip()
     if not name:
         return None
     return _model_by_name(name, os.environ.get("ASSAY_CACHE", ""))
@@ -576,13 +576,13 @@ def _model_by_name(name: str, cache_location: str) -> Model:
 
 
 def what_to_set() -> str:
-    """Return the end of an error message that says how to name a default model."""
+    """Return the end of an error message that says how to name a default judge."""
     proposal = propose_model()
     if proposal is not None:
         key_variable, name = proposal
-        return f"{key_variable} is set, so set ASSAY_MODEL={name} to use it"
+        return f"{key_variable} is set, so set ASSAY_JUDGE={name} to use it"
     return (
-        "set ASSAY_MODEL to a model whose key is in the environment "
+        "set ASSAY_JUDGE to a model whose key is in the environment "
         "(openai/gpt-5-mini and OPENAI_API_KEY), "
         "to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
     )

@@ -19,7 +19,7 @@ from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
 from assay.graders.fences import fence
 from assay.graders.judge_input import build_judge_input
 from assay.graders.prompt_text import prompt_version, system_prompt
-from assay.models import Model, Request, default_model, model_of
+from assay.models import Model, Request, default_judge, model_of
 from assay.models.model import ask_and_log
 from assay.models.structured import without_thoughts
 from assay.parsers import Parser, XMLParser
@@ -94,7 +94,7 @@ class JudgeRubric(Rubric):
         `parser` reads the `{response}` from the completion.
 
         A client is one of an SDK. Without it, model names are passed to `model_of`; without names,
-        the configured default model is asked. `points` is the scale of the score if the prompt
+        the configured default judge is asked. `points` is the scale of the score if the prompt
         names none. `hardened=False` sends only your words, with no fence around the response.
         """
         uses_template_options = any(
@@ -179,7 +179,7 @@ class JudgeRubric(Rubric):
         Raises a `ModelError` if there is no reply.
         """
         values = self._collect_values(prompt, completion, answer, fields)
-        model = self._models[0] if self._models else default_model()
+        model = self._models[0] if self._models else default_judge()
         return await self._get_reply(model, self.fill_template(values), state)
 
     async def judge_score(
@@ -339,7 +339,7 @@ def _find_models(client: Any, names: Any, options: Mapping[str, Any]) -> tuple[M
     `model_of` takes. `options` are sent with every call.
     """
     if names is None and client is None:
-        _check_no_options(options, "the configured default model")
+        _check_no_options(options, "the configured default judge")
         return ()
     if names is None:
         names = client if isinstance(client, Model) else DEFAULT_CLIENT_MODEL

@@ -54,7 +54,7 @@ class RubricLoader:
             self._cache = cache.VerdictCache(self._judge.cache)
         name = self._judge.model
         if name is None:
-            name = models.default_model()
+            name = models.default_judge()
         return self._judge.build_grader(
             models.model_of(
                 name,

@@ -47,7 +47,7 @@ class Bounds:
 class Judge:
     """The model that answers judged criteria, and how it is asked."""
 
-    model: str | None = None  # a name as `model_of` takes it; None is the default model
+    model: str | None = None  # a name as `model_of` takes it; None is the default judge
     grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
     guard: bool = False  # ask first whether a text contains a prompt injection
     cache: str | None = None  # the folder of the verdict cache; None keeps no verdicts

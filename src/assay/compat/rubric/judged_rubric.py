@@ -23,7 +23,7 @@ from assay.graders import (
 from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.models.model import Request
-from assay.models.resolve import configured_model, model_by_key, what_to_set
+from assay.models.resolve import configured_judge, model_by_key, what_to_set
 from assay.report import EvaluationReport
 from assay.types import ThinkingOutputDict
 
@@ -196,13 +196,13 @@ def _get_suffix(path: Path, source_kind: str) -> str:
 
 
 def _make_generate_fn(schema: type[Output]) -> Callable[..., Awaitable[Output]]:
-    """Return a `generate_fn` that asks the default model for a reply of this schema."""
+    """Return a `generate_fn` that asks the default judge for a reply of this schema."""
 
     async def generate(system_prompt: str, user_prompt: str, **kwargs: Any) -> Output:
-        model = configured_model() or model_by_key()
+        model = configured_judge() or model_by_key()
         if model is None:
             raise JudgeError(
-                "no default model is configured: set GEMINI_API_KEY, as for rubric; "
+                "no default judge is configured: set GEMINI_API_KEY, as for rubric; "
                 f"or {what_to_set()}"
             )
         request = Request.of(system_prompt, user_prompt, schema=schema)
