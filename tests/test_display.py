@@ -7,7 +7,7 @@ import pytest
 from nbclient import NotebookClient
 
 from assay import Criterion, CriterionReport, EvaluationReport, Rubric
-from assay.display import Page, Section
+from assay.display import Page, Section, TonedCell, format_table
 
 CELLS = {
     "rubric": """
@@ -110,6 +110,16 @@ def test_a_rubric_shows_who_answers():
     page = rubric._repr_html_()
     assert "<td>a model</td><td>Is polite</td>" in page
     assert "<td>length</td><td>+1</td><td>code</td>" in page
+
+
+def test_a_cell_in_a_colour_is_padded_by_its_text(monkeypatch):
+    """The codes of a colour take no space on a terminal."""
+    cells = [(TonedCell("2 happened", "bad"), "x"), (TonedCell("", ""), "y")]
+    section = Section(("met", "unmet"), cells)
+    assert format_table(section) == "met         unmet\n2 happened  x\n            y"
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert format_table(section).splitlines()[1] == "\x1b[31m2 happened\x1b[0m  x"
 
 
 def test_a_fault_happened_or_was_avoided():

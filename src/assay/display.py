@@ -156,14 +156,19 @@ def escape_markdown(value: object) -> str:
 def colour_text(text: str, colour: str) -> str:
     """Return the text in a colour if standard output is a terminal that shows colours.
 
-    An empty colour leaves the text as it is.
+    An empty colour leaves the text as it is. NO_COLOR and FORCE_COLOR switch colours off and on.
     """
-    shows_colours = (
-        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
-    if not colour or not shows_colours:
+    if not colour or not _shows_colours():
         return text
     return f"\x1b[{_COLOUR_CODES[colour]}m{text}\x1b[0m"
+
+
+def _shows_colours() -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def escape_control_characters(text: str) -> str:

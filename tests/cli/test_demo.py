@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -80,3 +81,12 @@ def test_the_judge_answers_scales_too() -> None:
         grader = PerCriterionGrader(server.model)
         assert rubric.grade_sync("Thank you.", grader).score == 1.0
         assert rubric.grade_sync("No.", grader).score == 0.0
+
+
+def test_a_port_that_is_in_use_is_named(place: Path, capsys: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["demo", "--port", str(port), "--no-open"]) == 1
+    assert (
+        f"port {port} is in use, perhaps by another demo: stop that, or" in capsys.readouterr().err
+    )

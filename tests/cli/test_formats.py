@@ -268,13 +268,17 @@ class TestForPeople:
     def test_colours_are_for_terminals_that_want_them(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And NO_COLOR is heard."""
+        """FORCE_COLOR switches them on elsewhere, and NO_COLOR off."""
         monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
         monkeypatch.setenv("TERM", "xterm")
         assert "\x1b[" not in printed(capsys, "table", format_row=format_full_row)
         monkeypatch.setattr("sys.stdout.isatty", lambda: True)
         assert "\x1b[32mMET" in printed(capsys, "table", format_row=format_full_row)
         assert "\x1b[" not in printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=1))
+        monkeypatch.setattr("sys.stdout.isatty", lambda: False)
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        assert "\x1b[32mMET" in printed(capsys, "table", format_row=format_full_row)
         monkeypatch.setenv("NO_COLOR", "1")
         assert "\x1b[" not in printed(capsys, "table", format_row=format_full_row)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import threading
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,11 +70,21 @@ def command(ctx: click.Context, folder: str, port: int, judge_only: bool, no_ope
     return EXIT_OK
 
 
-def _start_judge(port: int) -> ModelServer:
-    """Return the scripted judge; entering it starts it."""
+@contextmanager
+def _start_judge(port: int) -> Generator[ModelServer]:
+    """Start the scripted judge, and stop it at the end."""
     from assay.testing import ModelServer
 
-    return ModelServer(answer_by_script, name=JUDGE_NAME, port=port)
+    with ExitStack() as stack:
+        try:
+            judge = stack.enter_context(ModelServer(answer_by_script, name=JUDGE_NAME, port=port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise OSError(
+                f"port {port} is in use, perhaps by another demo: stop that, or give --port 0"
+            ) from None
+        yield judge
 
 
 def _score_answers(ctx: click.Context, target: Path, judge: str) -> None:
