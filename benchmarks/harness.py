@@ -1,6 +1,7 @@
-"""Install peers, run each subject in a fresh process of its own interpreter, and write the tables of results.
+"""Install peers, run each subject in a new process of its own interpreter, and write tables of results.
 
-A fresh process each time: nothing one subject imported, cached or freed can help or hurt another.
+Every measurement has a new process, so that nothing that a subject imported, cached or freed affects
+another.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-# One line of the result: what was measured, against what, and whether the target holds.
+# Results: what was measured, compared with what, and whether the target is met.
 
 NOT_MEASURED = "not measured"
-_EDGE = 1e-9
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Target:
 
     def holds(self, ratio: float) -> bool:
         if self.side == "at least":
-            return ratio >= self.bound - _EDGE
-        return ratio <= self.bound + _EDGE
+            return ratio >= self.bound - _TOLERANCE
+        return ratio <= self.bound + _TOLERANCE
 
     def __str__(self) -> str:
-        return f"{'≥' if self.side == 'at least' else '≤'} {as_ratio(self.bound, digits=3)}"
+        return f"{_SIGNS[self.side]} {as_ratio(self.bound, digits=3)}"
 
 
 @dataclass(frozen=True)
@@ -55,27 +56,31 @@ class Limit:
     unit: str
 
     def holds(self, figure: float) -> bool:
-        return figure >= self.bound if self.side == "at least" else figure <= self.bound
+        if self.side == "at least":
+            return figure >= self.bound
+        return figure <= self.bound
 
     def __str__(self) -> str:
-        return f"{'≥' if self.side == 'at least' else '≤'} {as_figure(self.bound, self.unit)}"
+        return f"{_SIGNS[self.side]} {as_figure(self.bound, self.unit)}"
+
+
+_SIGNS = {"at least": "≥", "at most": "≤"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measured pair. A missing figure is None, and a row without one never meets a target."""
+    """A figure of assay and one to compare it with. A row without figures never meets a target."""
 
     measure: str
-    ours: float | None
+    ours: float | None  # None if it could not be measured
     theirs: float | None
     unit: str
-    against: str = ""
-    """Whose figure `theirs` is; empty when the row holds only one figure."""
+    against: str = ""  # whose figure `theirs` is; empty if the row has only one figure
     target: Target | Limit | None = None
 
     @property
     def ratio(self) -> float | None:
-        """assay's figure over the other's; None unless both were measured."""
+        """Return assay's figure divided by the other; None unless both were measured."""
         if self.ours is None or not self.theirs:
             return None
         return self.ours / self.theirs
@@ -84,22 +89,27 @@ class Row:
     def result(self) -> str:
         if self.target is None:
             return "-"
-        held = self.ours if isinstance(self.target, Limit) else self.ratio
-        if held is None:
+        value = self.ours if isinstance(self.target, Limit) else self.ratio
+        if value is None:
             return NOT_MEASURED
-        return "met" if self.target.holds(held) else "missed"
+        return "met" if self.target.holds(value) else "missed"
 
     @property
     def cells(self) -> tuple[str, ...]:
-        theirs = f"{self.against} {as_figure(self.theirs, self.unit)}" if self.against else "-"
-        ratio = "-" if self.ratio is None else as_ratio(self.ratio)
-        target = "-" if self.target is None else str(self.target)
-        return (self.measure, as_figure(self.ours, self.unit), theirs, ratio, target, self.result)
+        ours = as_figure(self.ours, self.unit)
+        theirs = ratio = target = "-"
+        if self.against:
+            theirs = f"{self.against} {as_figure(self.theirs, self.unit)}"
+        if self.ratio is not None:
+            ratio = as_ratio(self.ratio)
+        if self.target is not None:
+            target = str(self.target)
+        return (self.measure, ours, theirs, ratio, target, self.result)
 
 
 @dataclass(frozen=True)
 class Table:
-    """What does not fit a row: one line a case or a subject, in words and counts."""
+    """Results that do not fit a `Row`, with one line per case or subject."""
 
     title: str
     headings: tuple[str, ...]
@@ -108,25 +118,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Check:
-    """A finding that is no ratio: a count, a share, or who got what right."""
+    """A result other than a ratio, such as a count or a share."""
 
     measure: str
-    found: str
+    finding: str
     expected: str
-    holds: bool | None
-    """None when nothing is expected of it."""
+    holds: bool | None  # None if there is no expectation
 
     @property
     def cells(self) -> tuple[str, ...]:
-        result = "-" if self.holds is None else "met" if self.holds else "missed"
-        return (self.measure, self.found, "-", "-", self.expected or "-", result)
+        result = {None: "-", True: "met", False: "missed"}[self.holds]
+        return (self.measure, self.finding, "-", "-", self.expected or "-", result)
 
 
 HEADINGS = ("measure", "assay", "against", "ratio", "target", "result")
 
 
 def as_figure(value: float | None, unit: str) -> str:
-    """Four digits or so, thousands separated."""
+    """Return a number of about three digits, with separators of thousands, and its unit."""
     if value is None:
         return NOT_MEASURED
     number = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
@@ -134,7 +143,7 @@ def as_figure(value: float | None, unit: str) -> str:
 
 
 def as_ratio(ratio: float, *, digits: int = 4) -> str:
-    """`12.3x`, and `1/12.3` below one, which is easier to compare than 0.0813."""
+    """Return `12.3x`, or `1/12.3` below one, which is easier to compare than 0.0813."""
     if 0 < ratio < 1:
         return f"1/{1 / ratio:.{digits}g}"
     return f"{ratio:.{digits}g}x"
@@ -142,8 +151,8 @@ def as_ratio(ratio: float, *, digits: int = 4) -> str:
 
 # Install each peer in its own virtual environment, once, at an exact version.
 
-# One environment a peer, because their dependencies disagree, and so that none of them is ever a
-# dependency of assay.
+# Each has an environment of its own, because their dependencies conflict, and so that none of them
+# ever becomes a dependency of assay.
 
 ENVIRONMENTS = Path(__file__).parent / ".venvs"
 INSTALL_SECONDS = 1800
@@ -155,11 +164,10 @@ class Peer:
 
     package: str
     version: str
+    # Versions of the dependencies that decide its import time and its cost per call, so that
+    # figures of different dates can be compared. Of the others, the newest version is installed.
     pins: tuple[str, ...] = ()
-    """Every peer imports with the newest versions of its dependencies. These hold the few that
-    decide its import time and its cost per call, so that figures of two dates compare."""
-    label: str = ""
-    """What the subject is called when the package's name does not tell it from another."""
+    label: str = ""  # its name in tables, if two versions of the package are measured
 
     @property
     def name(self) -> str:
@@ -183,7 +191,7 @@ class Peer:
 
     @property
     def stamp(self) -> Path:
-        """Written last, so that an interrupted installation is never taken for a finished one."""
+        """Return a file that is written last, so it shows that the installation is complete."""
         return self.environment / ".installed"
 
 
@@ -226,7 +234,7 @@ PEERS = (
 
 @dataclass(frozen=True)
 class Installed:
-    """The interpreters that can be used, and a sentence for each peer that has none."""
+    """The interpreters of the installed peers, and a sentence for each peer that failed."""
 
     interpreters: dict[str, Path]
     failures: tuple[str, ...]
@@ -235,13 +243,15 @@ class Installed:
 def install(
     names: Collection[str], *, say: Callable[[str], None], peers: Sequence[Peer] = PEERS
 ) -> Installed:
-    """Make the named peers usable; one that cannot be installed does not stop the others."""
+    """Install the named peers, unless they are; one that cannot be installed is reported."""
     interpreters: dict[str, Path] = {}
     failures: list[str] = []
     for peer in peers:
         if peer.name not in names:
             continue
-        failure = None if _is_current(peer) else _build(peer, say)
+        failure = None
+        if not _is_current(peer):
+            failure = _build_environment(peer, say)
         if failure is None:
             interpreters[peer.name] = peer.interpreter
         else:
@@ -257,8 +267,8 @@ def _fingerprint(peer: Peer) -> str:
     return "\n".join((sys.version, *peer.requirements, ""))
 
 
-def _build(peer: Peer, say: Callable[[str], None]) -> str | None:
-    """A fresh environment; returns the sentence to report when that fails, None when it works."""
+def _build_environment(peer: Peer, say: Callable[[str], None]) -> str | None:
+    """Install a peer into a new environment. Return what failed; None if it works."""
     say(f"installing {peer.package} {peer.version} into {peer.environment.name}/")
     shutil.rmtree(peer.environment, ignore_errors=True)
     pip = (str(peer.interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
@@ -268,14 +278,15 @@ def _build(peer: Peer, say: Callable[[str], None]) -> str | None:
         (str(peer.interpreter), "-c", f"import {peer.module}"),
     )
     for command in commands:
-        failure = _peers_run(command)
+        failure = _run_installation_step(command)
         if failure is not None:
             return f"{peer.package} {peer.version} could not be installed: {failure}"
     peer.stamp.write_text(_fingerprint(peer))
     return None
 
 
-def _peers_run(command: tuple[str, ...]) -> str | None:
+def _run_installation_step(command: tuple[str, ...]) -> str | None:
+    """Return the error message of a command; None if it succeeds."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
@@ -293,78 +304,80 @@ HERE = Path(__file__).parent
 
 
 def say(line: str) -> None:
-    """Progress, kept apart from the table."""
+    """Print progress to stderr, so that stdout holds only the results."""
     print(line, file=sys.stderr, flush=True)
 
 
 def worker(name: str) -> list[str]:
-    """The arguments that start a worker, which is named by its file and what it does: `core.py:score`."""
+    """Return the arguments that start a worker, which is named by its file and its task: `core.py:score`."""
     file, _, part = name.partition(":")
     return [str(HERE / file), "--worker", part]
 
 
 def run_worker(arguments: list[str], workers: dict[str, Callable[[], object]]) -> None:
-    """Run the worker that the arguments ask for and end; return when they ask for none.
+    """Run the worker that the arguments name, and exit; return if they name none.
 
-    A subject runs in a fresh process of its own interpreter, which starts the same file with `--worker`.
+    Each subject runs in a new process of its own interpreter, which gets the same file with `--worker`.
     """
     if arguments[1:2] == ["--worker"]:
-        chosen = workers[arguments[2]]
+        run = workers[arguments[2]]
         del arguments[1:3]
-        chosen()
+        run()
         sys.exit()
 
 
 RUN_SECONDS = 1800
-# Would keep .pyc files from being written, or lead an import elsewhere.
+# These would prevent .pyc files from being written, or change what is imported.
 _UNSET = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONPROFILEIMPORTTIME")
 _SET = {
     "PYTHONHASHSEED": "0",
-    # litellm fetches a price list when imported, and retries in a thread: its shipped copy
-    # does as well, and costs autorubric less.
+    # litellm downloads a price list when it is imported, and retries in a thread. The copy that
+    # it includes is good enough, and costs autorubric less time.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "HF_HUB_OFFLINE": "1",
 }
 
 
 class SubjectError(Exception):
-    """A subject's process failed; the message is its last line."""
+    """A subject's process failed; the message is the last line that it printed."""
 
 
 @dataclass(frozen=True)
 class Subjects:
-    """Who can be measured. A subject that fails gives None and leaves a sentence in `notes`."""
+    """The subjects to measure. If one fails, its figures are None, and `notes` says why."""
 
     interpreters: dict[str, Path]
     say: Callable[[str], None]
     notes: list[str] = field(default_factory=list[str])
 
     def measure(self, subject: str, name: str, **task: Any) -> dict[str, Any] | None:
-        """The figures that the worker `name` prints for `subject`; None when it cannot be run."""
+        """Return the figures that the worker `name` prints for a subject; None if it fails."""
         if subject not in self.interpreters:
             return None
         details = ", ".join(f"{name} {value}" for name, value in task.items())
         self.say(f"{name} {subject}: {details}")
         text = json.dumps({"subject": subject, **task})
         try:
-            printed, _ = _run((str(self.interpreters[subject]), *worker(name), text))
+            output, _ = _run((str(self.interpreters[subject]), *worker(name), text))
         except SubjectError as error:
             self._note(f"{subject} could not be measured by {name}: {error}")
             return None
-        # The last line: an imported package may print lines of its own first.
-        return json.loads(printed.splitlines()[-1])
+        # Imported packages may print lines before it.
+        last_line = output.splitlines()[-1]
+        return json.loads(last_line)
 
     def cpu_of(self, subject: str, statement: str, *, repeats: int) -> float | None:
-        """Least CPU seconds, user and system, of an interpreter that runs one statement.
+        """Return the least CPU seconds, user and system, of an interpreter that runs a statement.
 
-        Runs once more than asked, before the rest, so that compiled files are there.
+        One run before the others, which does not count, compiles the imported files.
         """
         if subject not in self.interpreters:
             return None
         self.say(f"python -c {statement!r} ({subject}'s interpreter): {repeats} times")
         command = (str(self.interpreters[subject]), "-c", statement)
         try:
-            return min([_run(command)[1] for _ in range(repeats + 1)][1:])
+            _run(command)
+            return min(_run(command)[1] for _ in range(repeats))
         except SubjectError as error:
             self._note(f"{statement!r} could not be measured: {error}")
             return None
@@ -375,7 +388,7 @@ class Subjects:
 
 
 def _run(command: tuple[str, ...]) -> tuple[str, float]:
-    """What the command printed, and the CPU seconds it took."""
+    """Return what a command printed, and the CPU seconds that it used."""
     before = _children_seconds()
     try:
         done = subprocess.run(
@@ -406,13 +419,13 @@ def environment() -> dict[str, str]:
 
 
 def all_subjects(peers: dict[str, Path], *, say: Callable[[str], None]) -> Subjects:
-    """assay in the interpreter that runs the benchmark, each peer in its own."""
+    """Return assay, in the interpreter that runs the benchmark, and each peer in its own."""
     return Subjects({"assay": Path(sys.executable), **peers}, say)
 
 
-# Read what a piece of work costs this process: CPU seconds and peak memory.
+# Measure the CPU seconds and the peak memory that work takes in this process.
 
-# CPU time rather than wall time, so that a busy machine does not change the answer much.
+# CPU time rather than wall time, so that other work on the machine changes the figures little.
 
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
@@ -420,7 +433,7 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 async def cpu_seconds(work: Awaitable[object]) -> float:
-    """CPU seconds of one awaited piece of work, without the garbage left by earlier ones."""
+    """Return the CPU seconds of awaiting something, without collecting earlier garbage."""
     gc.collect()
     start = time.process_time()
     await work
@@ -428,23 +441,24 @@ async def cpu_seconds(work: Awaitable[object]) -> float:
 
 
 async def peak_growth(work: Awaitable[object]) -> int:
-    """Bytes by which resident memory rises, at its highest, above where it stood before."""
+    """Return the bytes by which the peak of resident memory exceeds the memory before."""
     gc.collect()
-    before = _resident_before()
+    before = _reset_peak_bytes()
     await work
-    return _peak() - before
+    return _peak_bytes() - before
 
 
-def _resident_before() -> int:
-    # An import can peak far above what it keeps, which would hide the growth: on Linux,
-    # writing 5 lowers the high-water mark to the present size. Elsewhere the old mark stays.
+def _reset_peak_bytes() -> int:
+    """Reset the peak of resident memory, and return the bytes that are resident now."""
+    # An import can peak far above the memory that it keeps, which would hide the growth. On Linux,
+    # writing 5 lowers the peak to the present size. On other systems the old peak remains.
     if not _CLEAR_REFS.exists():
-        return _peak()
+        return _peak_bytes()
     _CLEAR_REFS.write_text("5")
     return _status_bytes("VmRSS")
 
 
-def _peak() -> int:
+def _peak_bytes() -> int:
     if _STATUS.exists():
         return _status_bytes("VmHWM")
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
@@ -457,10 +471,10 @@ def _status_bytes(field: str) -> int:
     raise ValueError(f"{_STATUS} has no line {field!r}: memory cannot be read here")
 
 
-# The work every subject is given: the same checks, states, criteria and texts.
+# The work of every subject: the same checks, states, criteria and texts.
 
-# Standard library only, because every peer's interpreter imports it. Everything is drawn from a
-# fixed seed, so two runs and two subjects see the same bytes.
+# It needs only the standard library, because every peer's interpreter imports it. Everything is drawn
+# with a fixed seed, so it is the same in every run and for every subject.
 
 State = dict[str, Any]
 Messages = list[dict[str, str]]
@@ -469,7 +483,7 @@ SEED = 20240229
 WEIGHTS = (1.0, 0.3, 0.2)
 QUERY = "Explain how a heat pump warms a house in winter, for a reader without training."
 
-# Two negative weights, so that graders take their subtracting road as well.
+# Two weights are negative, so that graders subtract points, too.
 CRITERIA: tuple[dict[str, Any], ...] = (
     {"weight": 10.0, "requirement": "Says that heat is moved rather than made"},
     {"weight": 8.0, "requirement": "Names the refrigerant and what it does"},
@@ -491,51 +505,51 @@ _WORDS = _VOCABULARY.split()
 
 
 def exact(completion: Messages, answer: str) -> float:
-    """1.0 when the text between the answer tags is the reference."""
+    """Return 1.0 if the text between the answer tags is the reference."""
     _, _, rest = completion[-1]["content"].rpartition("<answer>")
     return 1.0 if rest.partition("</answer>")[0].strip() == answer else 0.0
 
 
 def short(completion: Messages) -> float:
-    """1.0 up to two hundred characters."""
+    """Return 1.0 for up to 200 characters."""
     return 1.0 if len(completion[-1]["content"]) <= 200 else 0.0
 
 
 def shows_work(completion: Messages, **kwargs: Any) -> float:
-    """1.0 when an equation stands in the text; takes whatever else a rubric offers."""
+    """Return 1.0 if the text contains an equation; accept any other arguments of a rubric."""
     return 1.0 if " = " in completion[-1]["content"] else 0.0
 
 
 async def exact_later(completion: Messages, answer: str) -> float:
-    """`exact`, after giving way to the event loop once."""
+    """Return `exact` after yielding to the event loop once."""
     await asyncio.sleep(0)
     return exact(completion, answer)
 
 
 async def short_later(completion: Messages) -> float:
-    """`short`, after giving way to the event loop once."""
+    """Return `short` after yielding to the event loop once."""
     await asyncio.sleep(0)
     return short(completion)
 
 
 async def shows_work_later(completion: Messages, **kwargs: Any) -> float:
-    """`shows_work`, after giving way to the event loop once."""
+    """Return `shows_work` after yielding to the event loop once."""
     await asyncio.sleep(0)
     return shows_work(completion)
 
 
 def is_exact(completion: Messages, answer: str) -> bool:
-    """`exact` as a bool."""
+    """Return `exact` as a bool."""
     return exact(completion, answer) == 1.0
 
 
 def is_short(completion: Messages) -> bool:
-    """`short` as a bool."""
+    """Return `short` as a bool."""
     return short(completion) == 1.0
 
 
 def has_work(completion: Messages, **kwargs: Any) -> bool:
-    """`shows_work` as a bool."""
+    """Return `shows_work` as a bool."""
     return shows_work(completion) == 1.0
 
 
@@ -547,17 +561,21 @@ CHECKS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 
 def build_states(count: int) -> list[State]:
-    """Fresh, unscored states in the plain shape `score_group` takes everywhere."""
+    """Return new, unscored states of the form that `score_group` of every subject accepts."""
     rng = random.Random(SEED)
-    return [_state(rng) for _ in range(count)]
+    return [_draw_state(rng) for _ in range(count)]
 
 
-def _state(rng: random.Random) -> State:
-    left, right = rng.randrange(100), rng.randrange(100)
-    said = left + right + (rng.random() < 0.4)
-    work = f"{left} + {right} = {said}" if rng.random() < 0.7 else "adding the two"
+def _draw_state(rng: random.Random) -> State:
+    left = rng.randrange(100)
+    right = rng.randrange(100)
+    is_wrong = rng.random() < 0.4
+    response = left + right + is_wrong
+    work = "adding the two"
+    if rng.random() < 0.7:
+        work = f"{left} + {right} = {response}"
     filler = " ".join(rng.choices(_WORDS, k=rng.randrange(20, 50)))
-    reply = f"{filler} so {work} gives <answer>{said}</answer>"
+    reply = f"{filler} so {work} gives <answer>{response}</answer>"
     return {
         "prompt": [
             {"role": "system", "content": "Answer between answer tags."},
@@ -573,7 +591,7 @@ def _state(rng: random.Random) -> State:
 
 
 def call_bare(states: Sequence[State]) -> list[tuple[float, float, float]]:
-    """The three checks in a plain loop: the least that scoring can cost."""
+    """Return the results of the three checks in a plain loop: the minimal cost of scoring."""
     results: list[tuple[float, float, float]] = []
     for state in states:
         completion = state["completion"]
@@ -584,7 +602,7 @@ def call_bare(states: Sequence[State]) -> list[tuple[float, float, float]]:
 
 
 def expected_rewards(states: Sequence[State]) -> list[float]:
-    """What every subject must write, so that nobody is fast by doing something else."""
+    """Return the rewards that every subject must give, so that all of them do the same work."""
     return [
         sum(weight * value for weight, value in zip(WEIGHTS, values, strict=True))
         for values in call_bare(states)
@@ -592,33 +610,35 @@ def expected_rewards(states: Sequence[State]) -> list[float]:
 
 
 def build_responses(count: int) -> list[str]:
-    """Texts of about three hundred words, no two alike."""
+    """Return texts of about 300 words, all different."""
     rng = random.Random(SEED)
     return [" ".join(rng.choices(_WORDS, k=rng.randrange(280, 320))) for _ in range(count)]
 
 
 def expected_score() -> float:
-    """The normalised score when the judge calls every criterion met."""
+    """Return the normalised score if every criterion is met."""
     weights = [float(criterion["weight"]) for criterion in CRITERIA]
     return sum(weights) / sum(weight for weight in weights if weight > 0)
 
 
 def verdict_on(requirement: str) -> str:
-    """What a judge by rule says of a criterion, whatever the text: every other one is met.
+    """Return the verdict of the simulated judge, which depends only on the criterion.
 
-    One that is not in the list was changed, and is met.
+    Every second criterion is unmet. One that is not in the list was reworded, and is met.
     """
-    known = [criterion["requirement"] for criterion in CRITERIA]
-    return "UNMET" if requirement in known and known.index(requirement) % 2 else "MET"
+    requirements = [criterion["requirement"] for criterion in CRITERIA]
+    if requirement in requirements and requirements.index(requirement) % 2 == 1:
+        return "UNMET"
+    return "MET"
 
 
-# Show rows as a plain table, and keep them in RESULTS.md with the machine they came from.
+# Print results as plain tables, and save them in RESULTS.md with facts about the machine.
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def add_options(parser: ArgumentParser, measures: Sequence[str]) -> None:
-    """What every benchmark can be told: what to measure, at what size, and whether to keep it."""
+    """Add the options of every benchmark: what to measure, how much, and whether to save it."""
     parser.add_argument(
         "--only",
         action="append",
@@ -626,27 +646,29 @@ def add_options(parser: ArgumentParser, measures: Sequence[str]) -> None:
         help="measure only this; may be given more than once",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see that it runs; not comparable"
+        "--quick", action="store_true", help="small sizes, to check that it runs; not comparable"
     )
     parser.add_argument(
         "--no-save",
         action="store_true",
-        help="print what is found and leave RESULTS.md alone, as --quick and --only do",
+        help="print the results without saving them in RESULTS.md, as with --quick and --only",
     )
 
 
 def as_table(rows: Sequence[Row | Check]) -> Table:
-    """The rows' cells, without a title."""
+    """Return a table of rows, without a title."""
     return Table("", HEADINGS, tuple(row.cells for row in rows))
 
 
 def plain_table(table: Table) -> str:
-    """Columns padded with spaces, under the title if there is one."""
+    """Return a table as text, with its columns padded with spaces."""
     lines = [table.headings, *table.lines]
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    padded = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    padded.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([table.title, *padded] if table.title else padded)
+    rows = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    rows.insert(1, "  ".join("-" * width for width in widths))
+    if table.title:
+        rows.insert(0, table.title)
+    return "\n".join(rows)
 
 
 def save_results(
@@ -657,24 +679,27 @@ def save_results(
     *,
     peers: Sequence[Peer] = PEERS,
 ) -> None:
-    """Put a dated section in the place of the subject's earlier one; the other subjects stay as they are."""
+    """Replace the section about a subject in RESULTS.md, or add one.
+
+    Only a complete measurement at full size is saved.
+    """
     if options.no_save or options.quick or options.only:
-        return  # Only a whole measurement at full size replaces another.
+        return
     facts = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", **machine_facts(peers)}
-    lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
-    sentences = "\n".join(f"- {note}" for note in notes)
-    blocks = [
-        f"## {subject}",
-        lines,
-        *map(_markdown_table, tables),
-        *([sentences] if notes else []),
-    ]
-    text = "\n\n".join(blocks)
-    title, *sections = RESULTS.read_text(encoding="utf-8").split("\n## ")
-    kept = {section.splitlines()[0]: f"## {section.strip()}" for section in sections}
-    RESULTS.write_text(
-        "\n\n".join([title.strip(), *(kept | {subject: text}).values()]) + "\n", encoding="utf-8"
-    )
+    blocks = ["\n".join(f"- {name}: {value}" for name, value in facts.items() if value)]
+    blocks += map(_markdown_table, tables)
+    if notes:
+        blocks.append("\n".join(f"- {note}" for note in notes))
+
+    introduction, *old_sections = RESULTS.read_text(encoding="utf-8").split("\n## ")
+    sections: dict[str, str] = {}
+    for section in old_sections:
+        heading, _, body = section.partition("\n")
+        sections[heading] = body.strip()
+    sections[subject] = "\n\n".join(blocks)
+    parts = [introduction.strip()]
+    parts += [f"## {heading}\n\n{body}" for heading, body in sections.items()]
+    RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def _markdown_table(table: Table) -> str:
@@ -688,18 +713,22 @@ def _markdown_line(cells: Sequence[str]) -> str:
 
 
 def machine_facts(compared: Sequence[Peer]) -> dict[str, str]:
-    """What a reader needs before comparing two sections."""
-    load = f", load {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
-    peers = "; ".join(
-        f"{peer.package} {peer.version}"
-        + (f" ({', '.join(pin.replace('==', ' ') for pin in peer.pins)})" if peer.pins else "")
-        for peer in compared
-    )
+    """Return the facts that a reader needs to compare two sections."""
+    load = ""
+    if hasattr(os, "getloadavg"):
+        load = f", load {os.getloadavg()[0]:.1f} at the end"
+    peers: list[str] = []
+    for peer in compared:
+        description = f"{peer.package} {peer.version}"
+        if peer.pins:
+            pins = ", ".join(pin.replace("==", " ") for pin in peer.pins)
+            description += f" ({pins})"
+        peers.append(description)
     return {
         "CPU": f"{_cpu_model()}, {os.cpu_count()} cores{load}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}, {platform.system()}",
         "assay": f"{_version('assay-rubrics')} (pydantic {_version('pydantic')})",
-        "peers": peers,
+        "peers": "; ".join(peers),
     }
 
 

@@ -1,7 +1,7 @@
-"""Work out from recorded verdicts what is known of real judges: `python benchmarks/trust.py --data FOLDER`.
+"""Check the figures of `assay.trust` on recorded verdicts of judges: `python benchmarks/trust.py --data FOLDER`.
 
 Prints our figures beside published ones, or beside those of a second implementation, and writes them into
-benchmarks/RESULTS.md. What differs is written as missed.
+benchmarks/RESULTS.md. A figure that differs is written as missed.
 """
 
 from __future__ import annotations
@@ -39,50 +39,53 @@ from assay.trust import (
 from assay.trust.agreement import consensus
 from assay.trust.coefficients import AnswerPair, matthews, measure
 
-# What every part of `trust.py` gives back, and how a figure is held against another.
+# What every measure returns, and how figures are compared.
 
-Found = tuple[list[Check], list[Table]]
+Results = tuple[list[Check], list[Table]]
 
-FIRST = ("1", "2")
-"""Which response is better; the order says nothing."""
-PREFERENCE = Question("preference", FIRST)
+RESPONSES = ("1", "2")  # which response is better; the order has no meaning
+PREFERENCE = Question("preference", RESPONSES)
 
 
 def value_of(estimate: Estimate) -> float:
-    """The figure, which is there."""
+    """Return the value of an estimate that has one."""
     assert estimate.value is not None, estimate.reason
     return estimate.value
 
 
 def same(what: str, ours: Sequence[float], theirs: Sequence[float], digits: int) -> Check:
-    """A check that figures agree to so many digits."""
-    holds = all(abs(o - t) <= 0.5001 * 10**-digits for o, t in zip(ours, theirs, strict=True))
-    shown = (" / ".join(f"{figure:.{digits}f}" for figure in side) for side in (ours, theirs))
-    return Check(what, *shown, holds)
+    """Return a check that figures agree to this many digits."""
+    tolerance = 0.5001 * 10**-digits
+    differences = [abs(first - second) for first, second in zip(ours, theirs, strict=True)]
+    return Check(
+        what,
+        " / ".join(f"{figure:.{digits}f}" for figure in ours),
+        " / ".join(f"{figure:.{digits}f}" for figure in theirs),
+        max(differences) <= tolerance,
+    )
 
 
-# Recorded verdicts of real models with labels of people. The data are no part of this repository.
+# Recorded verdicts of real models, with labels by people. The data are not part of this repository.
 
 VARIABLE = "ASSAY_DATA"
 ADVERSARIAL = "LLMBar/Adversarial/"
 
 
 class DataError(Exception):
-    """The data are not where they were looked for."""
+    """The data were not found."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One verdict on a pair of responses: which one the judge prefers, and which one is better."""
+    """One verdict on a pair of responses."""
 
     subset: str
     model: str
     strategy: str
     item: str
-    label: str
+    label: str  # the better response
     swapped: bool
-    winner: str
-    """Empty when the reply held no verdict."""
+    winner: str  # the response that the judge prefers; empty if its reply had no verdict
 
 
 @dataclass(frozen=True)
@@ -91,81 +94,87 @@ class Voted:
 
     item: str
     people: tuple[str, str, str]
-    judge: str | None
-    """None when the reply could not be read."""
+    judge: str | None  # None if the reply could not be read
 
 
-def find_data(given: str | None) -> Path:
-    """The folder with the data, by option or environment variable."""
-    chosen = given or os.environ.get(VARIABLE)
-    if not chosen:
+def find_data(folder_option: str | None) -> Path:
+    """Return the folder with the data, by option or environment variable."""
+    folder_name = folder_option or os.environ.get(VARIABLE)
+    if not folder_name:
         raise DataError(f"name the folder that holds judge/ with --data or in {VARIABLE}")
-    folder = Path(chosen)
-    for place in (folder, folder / "judge"):
-        if (place / "llmbar").is_dir():
-            return place
+    folder = Path(folder_name)
+    for candidate in (folder, folder / "judge"):
+        if (candidate / "llmbar").is_dir():
+            return candidate
     raise DataError(f"there is no folder 'llmbar' in {folder} or {folder / 'judge'}")
 
 
-def llmbar(folder: Path) -> list[Recorded]:
-    """All verdicts that LLMBar's authors recorded."""
-    path = _there(folder / "llmbar" / "recorded_verdicts.csv")
+def read_llmbar(folder: Path) -> list[Recorded]:
+    """Return all verdicts on LLMBar that its authors recorded."""
+    path = folder / "llmbar" / "recorded_verdicts.csv"
+    require_file(path)
+    verdicts: list[Recorded] = []
     with path.open(newline="", encoding="utf-8") as file:
-        return [
-            Recorded(
-                row["subset"],
-                row["model"],
-                row["strategy"],
-                row["idx"],
-                row["label"],
-                row["swapped"] == "1",
-                row["winner"],
-            )
-            for row in csv.DictReader(file)
-        ]
+        for row in csv.DictReader(file):
+            # The file also holds verdicts on other sets.
+            if row["subset"].startswith("LLMBar/"):
+                verdicts.append(
+                    Recorded(
+                        subset=row["subset"],
+                        model=row["model"],
+                        strategy=row["strategy"],
+                        item=row["idx"],
+                        label=row["label"],
+                        swapped=row["swapped"] == "1",
+                        winner=row["winner"],
+                    )
+                )
+    return verdicts
 
 
-def pandalm(folder: Path) -> list[Voted]:
-    """Three annotators and gpt-3.5-turbo on 999 pairs."""
-    people = _json(folder / "pandalm" / "testset-v1.json")
-    judged = {
-        row["idx"]: row for row in _json(folder / "pandalm" / "gpt-3.5-turbo-testset-v1.json")
+def read_pandalm(folder: Path) -> list[Voted]:
+    """Return the votes of three annotators and of gpt-3.5-turbo on 999 pairs."""
+    judge_file = folder / "pandalm" / "gpt-3.5-turbo-testset-v1.json"
+    votes = {"1": "1", "2": "2", "Tie": "0"}
+    votes_of_judge = {
+        row["idx"]: votes.get(str(row["gpt_result"])) for row in read_rows(judge_file)
     }
-    said = {"1": "1", "2": "2", "Tie": "0"}
     return [
         Voted(
-            str(row["idx"]),
-            (str(row["annotator1"]), str(row["annotator2"]), str(row["annotator3"])),
-            said.get(str(judged[row["idx"]]["gpt_result"])),
+            item=str(row["idx"]),
+            people=(str(row["annotator1"]), str(row["annotator2"]), str(row["annotator3"])),
+            judge=votes_of_judge[row["idx"]],
         )
-        for row in people
+        for row in read_rows(folder / "pandalm" / "testset-v1.json")
     ]
 
 
-def prometheus(folder: Path) -> dict[str, list[list[int]]]:
-    """The three scores, 1 to 5, that GPT-4 gave to each response, by set."""
-    names = ("mt_bench", "vicuna")
-    files = {name: _json(folder / "prometheus" / f"{name}_eval.json") for name in names}
-    return {name: [row["gpt4_score"] for row in rows] for name, rows in files.items()}
+def read_prometheus(folder: Path) -> dict[str, list[list[int]]]:
+    """Return the three scores, 1 to 5, that GPT-4 gave to each response, by set."""
+    scores: dict[str, list[list[int]]] = {}
+    for name in ("mt_bench", "vicuna"):
+        rows = read_rows(folder / "prometheus" / f"{name}_eval.json")
+        scores[name] = [row["gpt4_score"] for row in rows]
+    return scores
 
 
-def frank(folder: Path) -> list[dict[str, Any]]:
-    """Annotated summaries: a share without error for each kind of error, and overall."""
-    return _json(folder / "frank" / "human_annotations.json")
+def read_frank(folder: Path) -> list[dict[str, Any]]:
+    """Return annotated summaries: for each kind of error, and overall, 1 if there is none."""
+    return read_rows(folder / "frank" / "human_annotations.json")
 
 
-def _json(path: Path) -> list[dict[str, Any]]:
-    """The rows of a list, or of one object a line."""
-    text = _there(path).read_text(encoding="utf-8")
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file that holds a JSON list, or one object per line."""
+    require_file(path)
+    text = path.read_text(encoding="utf-8")
     if text.lstrip().startswith("["):
         return json.loads(text)
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def _there(path: Path) -> Path:
+def require_file(path: Path) -> None:
     if not path.is_file():
-        raise DataError(f"{path} is not there: benchmarks/README.md names the sources")
-    return path
+        raise DataError(f"there is no file {path}: benchmarks/README.md names the sources")
 
 
 # LLMBar: recorded verdicts of six models on pairs of responses, in both orders.
@@ -179,46 +188,63 @@ GPT4_VANILLA = {
     "LLMBar/Adversarial/GPTOut": (76.6, 87.2),
     "LLMBar/Adversarial/Manual": (75.0, 89.1),
 }
-BEST_ADVERSARIAL = 82.8
-"""The same table: GPT-4 with metrics and reference, the mean of the four adversarial subsets."""
+BEST_ADVERSARIAL = 82.8  # the same table: GPT-4 with metrics and reference, the mean of the four adversarial subsets
 
 
-def swaps(folder: Path, quick: bool) -> Found:
-    """Accuracy and swap consistency of GPT-4 by subset, and of every model on all of LLMBar."""
-    rows = [row for row in llmbar(folder) if row.subset.startswith("LLMBar/")]
-    plain = [row for row in rows if row.strategy == "Vanilla_NoRules"]
+def swaps(folder: Path, quick: bool) -> Results:
+    """Measure accuracy and swap consistency: of GPT-4 by subset, and of every model on LLMBar."""
+    rows = read_llmbar(folder)
+    gpt4 = [row for row in rows if row.model == "GPT-4"]
     checks: list[Check] = []
+    means: list[float] = []
     for subset, published in GPT4_VANILLA.items():
-        own = [row for row in plain if row.subset == subset and row.model == "GPT-4"]
-        ours = 100 * value_of(_accuracy(own).accuracy), 100 * value_of(_swapped(own).accuracy)
-        checks.append(same(f"GPT-4 {subset}: accuracy / same when swapped", ours, published, 1))
-    best = [r for r in rows if r.model == "GPT-4" and r.strategy == "Metrics_Reference"]
-    means = [
-        value_of(_accuracy([r for r in best if r.subset == subset]).accuracy)
-        for subset in GPT4_VANILLA
-        if subset.startswith(ADVERSARIAL)
-    ]
-    ours = (100 * fmean(means),)
-    checks.append(same("GPT-4 Metrics+Reference, adversarial", ours, (BEST_ADVERSARIAL,), 1))
-    return checks, [_models(plain)]
+        plain = _select(gpt4, subset=subset, strategy="Vanilla_NoRules")
+        accuracy = 100 * value_of(_measure_accuracy(plain).accuracy)
+        consistency = 100 * value_of(_measure_consistency(plain).accuracy)
+        what = f"GPT-4 {subset}: accuracy / same when swapped"
+        checks.append(same(what, (accuracy, consistency), published, digits=1))
+        if subset.startswith(ADVERSARIAL):
+            best = _select(gpt4, subset=subset, strategy="Metrics_Reference")
+            means.append(100 * value_of(_measure_accuracy(best).accuracy))
+    what = "GPT-4 Metrics+Reference, adversarial"
+    checks.append(same(what, (fmean(means),), (BEST_ADVERSARIAL,), digits=1))
+    return checks, [_model_table(_select(rows, strategy="Vanilla_NoRules"))]
 
 
-def _models(rows: Sequence[Recorded]) -> Table:
-    by_model: dict[str, list[Recorded]] = defaultdict(list)
+def _select(rows: Sequence[Recorded], **fields: str) -> list[Recorded]:
+    """Return the rows whose fields have these values."""
+    selected: list[Recorded] = []
     for row in rows:
-        by_model[row.model].append(row)
+        if all(getattr(row, name) == value for name, value in fields.items()):
+            selected.append(row)
+    return selected
+
+
+def _model_table(rows: Sequence[Recorded]) -> Table:
+    rows_of_model: dict[str, list[Recorded]] = defaultdict(list)
+    for row in rows:
+        rows_of_model[row.model].append(row)
     lines: list[tuple[str, ...]] = []
-    for model, own in sorted(by_model.items()):
-        judged, swapped = _accuracy(own), _swapped(own)
-        silent = sum(not row.winner for row in own)
-        figures = (judged.accuracy, judged.kappa, swapped.accuracy, swapped.nominal_alpha)
-        lines.append((model, *map(str, figures), f"{silent} of {len(own)}"))
+    for model, verdicts in sorted(rows_of_model.items()):
+        accuracy = _measure_accuracy(verdicts)
+        consistency = _measure_consistency(verdicts)
+        missing = sum(not row.winner for row in verdicts)
+        lines.append(
+            (
+                model,
+                str(accuracy.accuracy),
+                str(accuracy.kappa),
+                str(consistency.accuracy),
+                str(consistency.nominal_alpha),
+                f"{missing} of {len(verdicts)}",
+            )
+        )
     headings = ("model", "accuracy", "kappa", "same when swapped", "alpha", "no verdict")
     return Table("LLMBar, 419 pairs in both orders, plain prompt", headings, tuple(lines))
 
 
-def _accuracy(rows: Sequence[Recorded]) -> Measures:
-    """The judge against the label. A reply without a verdict is counted apart."""
+def _measure_accuracy(rows: Sequence[Recorded]) -> Measures:
+    """Compare the judge with the labels. Replies without a verdict are counted separately."""
     items = [
         LabelledItem(
             f"{row.subset} {row.item}",
@@ -234,76 +260,79 @@ def _accuracy(rows: Sequence[Recorded]) -> Measures:
     return agreement_of(joined).overall.judge
 
 
-def _swapped(rows: Sequence[Recorded]) -> Measures:
-    """The judge against itself with the responses in the other order."""
-    both: dict[tuple[str, str], dict[bool, str]] = defaultdict(dict)
+def _measure_consistency(rows: Sequence[Recorded]) -> Measures:
+    """Compare the judge with itself, with the responses in the other order."""
+    winners: dict[tuple[str, str], dict[bool, str]] = defaultdict(dict)  # by item, then by order
     for row in rows:
-        both[row.subset, row.item][row.swapped] = row.winner
+        if row.winner:
+            winners[row.subset, row.item][row.swapped] = row.winner
     pairs = [
-        AnswerPair(f"{key}", said[False], said[True])
-        for key, said in both.items()
-        if all(said.values())
+        AnswerPair(f"{item}", by_order[False], by_order[True])
+        for item, by_order in winners.items()
+        if len(by_order) == 2
     ]
-    return measure(pairs, FIRST, symmetric=True)
+    return measure(pairs, RESPONSES, symmetric=True)
 
 
-def juries(folder: Path, quick: bool) -> Found:
-    """A majority against its members, on all of LLMBar: of models, and of one model's prompts."""
-    rows = [row for row in llmbar(folder) if row.subset.startswith("LLMBar/")]
-    vanilla = [row for row in rows if row.strategy == "Vanilla"]
+def juries(folder: Path, quick: bool) -> Results:
+    """Compare a majority with its members, on all of LLMBar.
+
+    The members are several models, or one model with several prompts.
+    """
+    rows = read_llmbar(folder)
     models = {
         "six models": {"GPT-4", "ChatGPT", "ChatGPT-0301", "LLaMA2", "PaLM2", "Falcon"},
         "GPT-4, PaLM2, LLaMA2": {"GPT-4", "PaLM2", "LLaMA2"},
     }
     lines: list[tuple[str, ...]] = []
     for name, members in models.items():
-        lines.append((name, *_jury([r for r in vanilla if r.model in members], by_model)))
+        votes = [row for row in rows if row.strategy == "Vanilla" and row.model in members]
+        lines.append(_jury_line(name, votes, member_field="model"))
     prompts = {"Vanilla", "CoT", "Metrics", "Reference", "Metrics_Reference"}
     for model in ("GPT-4", "PaLM2"):
-        own = [row for row in rows if row.model == model and row.strategy in prompts]
-        lines.append((f"{model} by five prompts", *_jury(own, by_prompt)))
+        votes = [row for row in rows if row.model == model and row.strategy in prompts]
+        lines.append(_jury_line(f"{model} by five prompts", votes, member_field="strategy"))
     headings = ("jury", "accuracy", "mean member", "best member", "gain on the mean", "ties")
     return [], [Table("A jury's gain over its members, LLMBar", headings, tuple(lines))]
 
 
-def by_model(row: Recorded) -> str:
-    return row.model
-
-
-def by_prompt(row: Recorded) -> str:
-    return row.strategy
-
-
-def _jury(rows: Sequence[Recorded], member: Callable[[Recorded], str]) -> tuple[str, ...]:
-    votes: dict[tuple[str, str, bool], dict[str, str]] = defaultdict(dict)
+def _jury_line(name: str, rows: Sequence[Recorded], member_field: str) -> tuple[str, ...]:
+    """Return a line of the table; `member_field` is the field that names a member of the jury."""
+    votes: dict[tuple[str, str, bool], dict[str, str]] = defaultdict(dict)  # by member
     labels: dict[tuple[str, str, bool], str] = {}
     for row in rows:
         if row.winner:
-            votes[row.subset, row.item, row.swapped][member(row)] = row.winner
-            labels[row.subset, row.item, row.swapped] = row.label
-    items = [
-        LabelledItem(
-            f"{key[0]} {key[1]}",
-            int(key[2]),
-            "preference",
-            {"gold": labels[key]},
-            consensus(list(said.values())),
-            "a tie",
-            said,
+            key = (row.subset, row.item, row.swapped)
+            votes[key][getattr(row, member_field)] = row.winner
+            labels[key] = row.label
+    items: list[LabelledItem] = []
+    for key, votes_of_members in votes.items():
+        subset, item, swapped = key
+        items.append(
+            LabelledItem(
+                f"{subset} {item}",
+                int(swapped),
+                "preference",
+                {"gold": labels[key]},
+                consensus(list(votes_of_members.values())),
+                "a tie",
+                votes_of_members,
+            )
         )
-        for key, said in votes.items()
-    ]
-    found = agreement_of(Joined(tuple(items), {"preference": PREFERENCE}))
-    alone = {name: value_of(each.accuracy) for name, each in found.members.items()}
-    jury, mean = found.overall.judge.accuracy, fmean(alone.values())
-    best = max(alone, key=alone.__getitem__)
-    ties = f"{found.overall.unanswered} of {len(items)}"
+    agreement = agreement_of(Joined(tuple(items), {"preference": PREFERENCE}))
+    accuracies = {
+        member: value_of(measures.accuracy) for member, measures in agreement.members.items()
+    }
+    accuracy = agreement.overall.judge.accuracy
+    mean = fmean(accuracies.values())
+    best = max(accuracies, key=accuracies.__getitem__)
     return (
-        str(jury),
+        name,
+        str(accuracy),
         f"{mean:.3f}",
-        f"{best} {alone[best]:.3f}",
-        f"{value_of(jury) - mean:+.3f}",
-        ties,
+        f"{best} {accuracies[best]:.3f}",
+        f"{value_of(accuracy) - mean:+.3f}",
+        f"{agreement.overall.unanswered} of {len(items)}",
     )
 
 
@@ -314,218 +343,252 @@ PANDALM_KAPPA = {(0, 1): 0.85, (0, 2): 0.88, (1, 2): 0.86}
 PANDALM_GPT35 = {"accuracy": 0.7107, "macro_f1": 0.5755}
 
 
-def people(folder: Path, quick: bool) -> Found:
-    """Kappa and alpha of PandaLM's annotators, and gpt-3.5-turbo against their majority."""
-    rows = pandalm(folder)
+def people(folder: Path, quick: bool) -> Results:
+    """Measure the agreement of PandaLM's annotators, and of gpt-3.5-turbo with their majority."""
+    rows = read_pandalm(folder)
     checks: list[Check] = []
-    for (one, other), published in PANDALM_KAPPA.items():
-        columns = [row.people[one] for row in rows], [row.people[other] for row in rows]
-        ours = (value_of(cohen_kappa(*columns)),)
-        checks.append(
-            same(f"PandaLM annotators {one + 1} and {other + 1}: kappa", ours, (published,), 2)
+    for (first, second), published in PANDALM_KAPPA.items():
+        kappa = cohen_kappa(
+            [row.people[first] for row in rows], [row.people[second] for row in rows]
         )
+        what = f"PandaLM annotators {first + 1} and {second + 1}: kappa"
+        checks.append(same(what, (value_of(kappa),), (published,), digits=2))
     units = [list(row.people) for row in rows]
-    ratings = np.array(units, dtype=float).T
-    theirs = krippendorff.alpha(ratings, level_of_measurement="nominal")
-    ours = value_of(krippendorff_alpha(units))
-    checks.append(same("PandaLM, three annotators: alpha (krippendorff)", (ours,), (theirs,), 6))
-    checks += _against_majority(rows)
-    return checks, [_ceiling(rows)]
+    alpha = value_of(krippendorff_alpha(units))
+    other_alpha = krippendorff.alpha(np.array(units, dtype=float).T, level_of_measurement="nominal")
+    what = "PandaLM, three annotators: alpha (krippendorff)"
+    checks.append(same(what, (alpha,), (other_alpha,), digits=6))
+    checks += _compare_with_majority(rows)
+    return checks, [_judge_and_people_table(rows)]
 
 
-def _against_majority(rows: Sequence[Voted]) -> list[Check]:
-    """As the paper does it: what cannot be read counts as a tie."""
+def _compare_with_majority(rows: Sequence[Voted]) -> list[Check]:
+    """Compare the judge with the majority. As in the paper, an unreadable reply counts as a tie."""
     question = Question("preference", ("0", "1", "2"))
-    items = _items(rows, unread="0")
-    found = agreement_of(
-        Joined(items, {"preference": question}), reference="majority"
-    ).overall.judge
-    ours = {"accuracy": value_of(found.accuracy), "macro_f1": value_of(found.macro_f1)}
-    return [
-        same(f"PandaLM gpt-3.5-turbo: {name}", (figure,), (PANDALM_GPT35[name],), 4)
-        for name, figure in ours.items()
-    ]
+    joined = Joined(_labelled_items(rows, unreadable_as="0"), {"preference": question})
+    measures = agreement_of(joined, reference="majority").overall.judge
+    checks: list[Check] = []
+    for name, published in PANDALM_GPT35.items():
+        figure = value_of(getattr(measures, name))
+        what = f"PandaLM gpt-3.5-turbo: {name}"
+        checks.append(same(what, (figure,), (published,), digits=4))
+    return checks
 
 
-def _ceiling(rows: Sequence[Voted]) -> Table:
-    """The judge beside people, its unread replies counted apart."""
+def _judge_and_people_table(rows: Sequence[Voted]) -> Table:
+    """Return the figures of the judge and of people. Unreadable replies are counted separately."""
     question = Question("preference", ("0", "1", "2"))
-    found = agreement_of(Joined(_items(rows), {"preference": question})).overall
-    names = ("accuracy", "macro_f1", "kappa", "nominal_alpha", "matthews")
-    lines = [
-        (name, str(getattr(found.judge, name)), str(getattr(found.people, name))) for name in names
-    ]
-    lines.append(("no answer", f"{found.unanswered} of {found.labelled}", ""))
+    overall = agreement_of(Joined(_labelled_items(rows), {"preference": question})).overall
+    lines: list[tuple[str, ...]] = []
+    for name in ("accuracy", "macro_f1", "kappa", "nominal_alpha", "matthews"):
+        lines.append((name, str(getattr(overall.judge, name)), str(getattr(overall.people, name))))
+    lines.append(("no answer", f"{overall.unanswered} of {overall.labelled}", ""))
     return Table(
         "PandaLM: gpt-3.5-turbo beside three people", ("figure", "judge", "people"), tuple(lines)
     )
 
 
-def _items(rows: Sequence[Voted], unread: str | None = None) -> tuple[LabelledItem, ...]:
-    return tuple(
-        LabelledItem(
-            row.item,
-            0,
-            "preference",
-            {str(n): said for n, said in enumerate(row.people)},
-            row.judge or unread,
-            None if row.judge or unread else "unreadable",
-        )
-        for row in rows
-    )
-
-
-def scores(folder: Path, quick: bool) -> Found:
-    """How far GPT-4 agrees with itself on a scale of 1 to 5, and which errors decide about a summary."""
-    checks: list[Check] = []
-    lines: list[tuple[str, ...]] = []
-    for name, units in prometheus(folder).items():
-        for level in ("nominal", "ordinal", "interval"):
-            theirs = krippendorff.alpha(np.array(units, dtype=float).T, level_of_measurement=level)
-            ours = value_of(krippendorff_alpha(units, level))
-            checks.append(
-                same(
-                    f"Prometheus {name}: GPT-4 alpha, {level} (krippendorff)", (ours,), (theirs,), 6
-                )
+def _labelled_items(
+    rows: Sequence[Voted], unreadable_as: str | None = None
+) -> tuple[LabelledItem, ...]:
+    """Return the votes as items. An unreadable reply has no answer, or the one named here."""
+    items: list[LabelledItem] = []
+    for row in rows:
+        answer = row.judge or unreadable_as
+        items.append(
+            LabelledItem(
+                row.item,
+                0,
+                "preference",
+                {str(number): vote for number, vote in enumerate(row.people)},
+                answer,
+                None if answer else "unreadable",
             )
-        kappas = [_quadratic(units, one, other) for one, other in combinations(range(3), 2)]
-        lines.append((name, f"{len(units)}", *(f"{kappa:.3f}" for kappa in kappas)))
-    headings = ("Prometheus", "responses", "quadratic kappa 1–2", "1–3", "2–3")
-    frank_checks, frank_table = _errors(frank(folder))
-    return checks + frank_checks, [
-        Table("GPT-4 scores given three times", headings, tuple(lines)),
-        frank_table,
-    ]
+        )
+    return tuple(items)
 
 
-def _quadratic(units: Sequence[Sequence[int]], one: int, other: int) -> float:
-    columns = [unit[one] for unit in units], [unit[other] for unit in units]
-    ours = value_of(cohen_kappa(*columns, weights="quadratic", categories=[1, 2, 3, 4, 5]))
-    assert abs(ours - cohen_kappa_score(*columns, weights="quadratic")) < 1e-9
-    return ours
+def scores(folder: Path, quick: bool) -> Results:
+    """Measure how far GPT-4 agrees with itself on a scale of 1 to 5.
 
-
-def _errors(rows: Sequence[dict[str, Any]]) -> tuple[list[Check], Table]:
-    kinds = ("Semantic_Frame_Errors", "Discourse_Errors", "Content_Verifiability_Errors")
-    whole = [row["Factuality"] == 1 for row in rows]
+    The second table measures which kinds of errors decide whether a summary is factual.
+    """
     checks: list[Check] = []
     lines: list[tuple[str, ...]] = []
-    for kind in kinds:
-        free = [row[kind] == 1 for row in rows]
-        ours, theirs = (
-            value_of(matthews.estimate(confusion_matrix(whole, free).astype(float))),
-            matthews_corrcoef(whole, free),
-        )
-        checks.append(same(f"FRANK {kind}: Matthews (scikit-learn)", (ours,), (float(theirs),), 6))
-        lines.append((kind, f"{ours:.3f}", f"{value_of(cohen_kappa(whole, free)):.3f}"))
+    for name, units in read_prometheus(folder).items():
+        ratings = np.array(units, dtype=float).T
+        for level in ("nominal", "ordinal", "interval"):
+            alpha = value_of(krippendorff_alpha(units, level))
+            other_alpha = krippendorff.alpha(ratings, level_of_measurement=level)
+            what = f"Prometheus {name}: GPT-4 alpha, {level} (krippendorff)"
+            checks.append(same(what, (alpha,), (other_alpha,), digits=6))
+        kappas = [
+            f"{_quadratic_kappa(units, first, second):.3f}"
+            for first, second in combinations(range(3), 2)
+        ]
+        lines.append((name, f"{len(units)}", *kappas))
+    headings = ("Prometheus", "responses", "quadratic kappa 1–2", "1–3", "2–3")
+    scores_table = Table("GPT-4 scores given three times", headings, tuple(lines))
+    error_checks, error_table = _compare_errors(read_frank(folder))
+    return checks + error_checks, [scores_table, error_table]
+
+
+def _quadratic_kappa(units: Sequence[Sequence[int]], first: int, second: int) -> float:
+    """Return the kappa of two of the ratings of each unit. Both implementations must agree."""
+    first_ratings = [unit[first] for unit in units]
+    second_ratings = [unit[second] for unit in units]
+    kappa = value_of(
+        cohen_kappa(first_ratings, second_ratings, weights="quadratic", categories=[1, 2, 3, 4, 5])
+    )
+    other_kappa = cohen_kappa_score(first_ratings, second_ratings, weights="quadratic")
+    assert abs(kappa - other_kappa) < 1e-9
+    return kappa
+
+
+def _compare_errors(rows: Sequence[dict[str, Any]]) -> tuple[list[Check], Table]:
+    """Correlate the absence of each kind of error with factuality as a whole."""
+    is_factual = [row["Factuality"] == 1 for row in rows]
+    checks: list[Check] = []
+    lines: list[tuple[str, ...]] = []
+    for kind in ("Semantic_Frame_Errors", "Discourse_Errors", "Content_Verifiability_Errors"):
+        is_free = [row[kind] == 1 for row in rows]
+        counts = confusion_matrix(is_factual, is_free).astype(float)
+        correlation = value_of(matthews.estimate(counts))
+        other_correlation = float(matthews_corrcoef(is_factual, is_free))
+        what = f"FRANK {kind}: Matthews (scikit-learn)"
+        checks.append(same(what, (correlation,), (other_correlation,), digits=6))
+        kappa = value_of(cohen_kappa(is_factual, is_free))
+        lines.append((kind, f"{correlation:.3f}", f"{kappa:.3f}"))
     title = f"FRANK, {len(rows):,} summaries: free of an error, and free of all"
     return checks, Table(title, ("kind of error", "Matthews", "kappa"), tuple(lines))
 
 
-# Corrections: whether corrected rates hold the truth, on sets that are labelled whole.
+# Corrections: whether the intervals of corrected rates contain the truth, on fully labelled sets.
 
 SEED = 20240229
-DRAWS, FEW_DRAWS = 400, 40
-"""Labelled samples drawn from a set whose truth is known; of small sizes, so many."""
+DRAWS = 400  # labelled samples drawn from each set
+QUICK_DRAWS = 40
 _HEADINGS = (
     "set",
     "labels",
     "judge",
     "people",
-    "inside, PPI",
+    "inside, best",
     "inside, Rogan–Gladen",
-    "half width, PPI",
+    "half width, best",
     "refused",
 )
 
 
-class Whole(NamedTuple):
-    """A set on which judge and people are known throughout."""
+class LabelledSet(NamedTuple):
+    """The values of a judge and of people on every item of a set."""
 
     name: str
     judge: list[float]
     people: list[float]
 
 
-class Held(NamedTuple):
-    """How often intervals held the truth."""
+class Coverage(NamedTuple):
+    """How many intervals contained the true rate."""
 
-    powered: int
-    adjusted: int
-    kept: int
-    half_width: float
+    corrected: int  # draws that could be corrected
+    best: int  # of these, how many best intervals contained it
+    half_width: float  # of the best interval, on average
+    with_rogan_gladen: int  # draws that have a correction by Rogan and Gladen, too
+    rogan_gladen: int  # of these, how many intervals contained it
 
 
-def corrections(folder: Path, quick: bool) -> Found:
-    """Draw labels again and again, correct, and count the intervals that hold the truth."""
-    draws = FEW_DRAWS if quick else DRAWS
+def corrections(folder: Path, quick: bool) -> Results:
+    """Draw labels many times, correct the judge's rate, and count intervals with the true rate."""
+    draws = QUICK_DRAWS if quick else DRAWS
     checks: list[Check] = []
     lines: list[tuple[str, ...]] = []
-    for whole in _sets(folder):
+    for labelled_set in _labelled_sets(folder):
         for labels in (60, 120):
-            held = _held(whole, labels, draws)
-            lines.append(_line(whole, labels, draws, held))
-            if held.kept > draws / 2:
-                share = held.powered / held.kept
-                what = f"{whole.name}, {labels} labels: truth inside"
+            coverage = _measure_coverage(labelled_set, labels, draws)
+            lines.append(_coverage_line(labelled_set, labels, draws, coverage))
+            if coverage.corrected > draws / 2:
+                share = coverage.best / coverage.corrected
+                what = f"{labelled_set.name}, {labels} labels: truth inside"
                 checks.append(Check(what, f"{share:.1%}", "≥ 90 %", share >= 0.9))
     return checks, [Table(f"Corrected rates over {draws} draws of labels", _HEADINGS, tuple(lines))]
 
 
-def _sets(folder: Path) -> Iterator[Whole]:
-    voted = [row for row in pandalm(folder) if row.judge is not None]
-    yield Whole(
-        "PandaLM gpt-3.5-turbo: response 1 wins",
-        [float(row.judge == "1") for row in voted],
-        [float(consensus(list(row.people)) == "1") for row in voted],
+def _labelled_sets(folder: Path) -> Iterator[LabelledSet]:
+    votes = [row for row in read_pandalm(folder) if row.judge is not None]
+    yield LabelledSet(
+        name="PandaLM gpt-3.5-turbo: response 1 wins",
+        judge=[float(row.judge == "1") for row in votes],
+        people=[float(consensus(list(row.people)) == "1") for row in votes],
     )
-    plain = [
-        row
-        for row in llmbar(folder)
-        if row.subset.startswith("LLMBar/") and row.strategy == "Vanilla_NoRules" and row.winner
-    ]
+    verdicts = _select(read_llmbar(folder), strategy="Vanilla_NoRules")
     for model in ("GPT-4", "ChatGPT", "PaLM2"):
-        rows = [row for row in plain if row.model == model and not row.swapped]
-        yield Whole(
-            f"LLMBar {model}: response 1 wins",
-            [float(row.winner == "1") for row in rows],
-            [float(row.label == "1") for row in rows],
+        rows = [row for row in _select(verdicts, model=model) if row.winner and not row.swapped]
+        yield LabelledSet(
+            name=f"LLMBar {model}: response 1 wins",
+            judge=[float(row.winner == "1") for row in rows],
+            people=[float(row.label == "1") for row in rows],
         )
 
 
-def _held(whole: Whole, labels: int, draws: int) -> Held:
-    draw = random.Random(SEED)
-    truth = fmean(whole.people)
-    counts = {"prediction_powered": 0, "rogan_gladen": 0}
-    widths: list[float] = []
+def _measure_coverage(labelled_set: LabelledSet, labels: int, draws: int) -> Coverage:
+    rng = random.Random(SEED)
+    true_rate = fmean(labelled_set.people)
+    half_widths: list[float] = []
+    best_hits = 0
+    rogan_gladen: list[bool] = []
     for _ in range(draws):
-        known = set(draw.sample(range(len(whole.judge)), labels))
-        people = [said if place in known else None for place, said in enumerate(whole.people)]
-        found = corrected_mean(whole.name, whole.judge, people)
-        if not found.corrected:
+        sample = set(rng.sample(range(len(labelled_set.judge)), labels))
+        people: list[float | None] = []
+        for index, value in enumerate(labelled_set.people):
+            people.append(value if index in sample else None)
+        correction = corrected_mean(labelled_set.name, labelled_set.judge, people)
+        if not correction.corrected:
             continue
-        widths.append(found.best.half_width or 0.0)
-        for method, estimate in found.corrected.items():
-            counts[method] += (estimate.low or 0.0) <= truth <= (estimate.high or 1.0)
-    return Held(*counts.values(), len(widths), fmean(widths) if widths else 0.0)
-
-
-def _line(whole: Whole, labels: int, draws: int, held: Held) -> tuple[str, ...]:
-    shares = ("–", "–")
-    if held.kept:
-        shares = (f"{held.powered / held.kept:.1%}", f"{held.adjusted / held.kept:.1%}")
-    return (
-        whole.name,
-        f"{labels} of {len(whole.judge)}",
-        f"{fmean(whole.judge):.3f}",
-        f"{fmean(whole.people):.3f}",
-        *shares,
-        f"±{held.half_width:.3f}" if held.kept else "–",
-        f"{draws - held.kept} of {draws}",
+        low, high = _interval(correction.best)
+        half_widths.append((high - low) / 2)
+        best_hits += low <= true_rate <= high
+        if "rogan_gladen" in correction.corrected:
+            low, high = _interval(correction.corrected["rogan_gladen"])
+            rogan_gladen.append(low <= true_rate <= high)
+    return Coverage(
+        corrected=len(half_widths),
+        best=best_hits,
+        half_width=fmean(half_widths) if half_widths else 0.0,
+        with_rogan_gladen=len(rogan_gladen),
+        rogan_gladen=sum(rogan_gladen),
     )
 
 
-MEASURES: dict[str, Callable[[Path, bool], Found]] = {
+def _interval(estimate: Estimate) -> tuple[float, float]:
+    """Return the interval of a rate; if it has none, all rates."""
+    if estimate.low is None or estimate.high is None:
+        return 0.0, 1.0
+    return estimate.low, estimate.high
+
+
+def _coverage_line(
+    labelled_set: LabelledSet, labels: int, draws: int, coverage: Coverage
+) -> tuple[str, ...]:
+    best = rogan_gladen = half_width = "–"
+    if coverage.corrected:
+        best = f"{coverage.best / coverage.corrected:.1%}"
+        half_width = f"±{coverage.half_width:.3f}"
+    if coverage.with_rogan_gladen:
+        rogan_gladen = f"{coverage.rogan_gladen / coverage.with_rogan_gladen:.1%}"
+    return (
+        labelled_set.name,
+        f"{labels} of {len(labelled_set.judge)}",
+        f"{fmean(labelled_set.judge):.3f}",
+        f"{fmean(labelled_set.people):.3f}",
+        best,
+        rogan_gladen,
+        half_width,
+        f"{draws - coverage.corrected} of {draws}",
+    )
+
+
+MEASURES: dict[str, Callable[[Path, bool], Results]] = {
     "swaps": swaps,
     "juries": juries,
     "people": people,
@@ -542,24 +605,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = find_data(options.data)
         for name, measure in MEASURES.items():
             if not options.only or name in options.only:
-                found, shown = measure(folder, options.quick)
-                checks += found
-                tables += shown
+                new_checks, new_tables = measure(folder, options.quick)
+                checks += new_checks
+                tables += new_tables
     except DataError as error:
         say(f"no data: {error}")
         return 2
     except KeyboardInterrupt:
         say("stopped; nothing was saved")
         return 130
-    tables = [_checked(checks), *tables] if checks else tables
+    if checks:
+        tables.insert(0, _check_table(checks))
     print("\n\n".join(map(plain_table, tables)))
     save_results("trust", tables, [], options, peers=())
     return 0 if all(check.holds is not False for check in checks) else 1
 
 
-def _checked(checks: Sequence[Check]) -> Table:
+def _check_table(checks: Sequence[Check]) -> Table:
     words = {True: "met", False: "missed", None: "–"}
-    lines = tuple((c.measure, c.found, c.expected, words[c.holds]) for c in checks)
+    lines = tuple(
+        (check.measure, check.finding, check.expected, words[check.holds]) for check in checks
+    )
     return Table("", ("figure", "assay", "published, second or target", "result"), lines)
 
 
