@@ -45,15 +45,15 @@ from harness import (
     say,
 )
 
-# Score states with one subject and print its cost as one JSON line.
+# Score states with one subject, and print the cost as one JSON line.
 
-# Started in a fresh process by `harness.py`; its only argument is the task as JSON:
+# `harness.py` starts it in a new process; its only argument is the task as JSON:
 # `subject`, `measure` (cpu, bare or memory), `checks` (sync, bool or async), `rubrics` (1, or 2 for a
 # group of two rubrics), `batch`, `batches`, `repeats`.
 
 
 def rubric_of(task: dict[str, Any]) -> Any:
-    """The subject's own `Rubric`; assay and verifiers spell the constructor alike."""
+    """Return the subject's `Rubric`; the constructors of assay and verifiers are the same."""
     module = importlib.import_module(task["subject"])
     checks = list(CHECKS[task["checks"]])
     weights = list(WEIGHTS)
@@ -65,13 +65,13 @@ def rubric_of(task: dict[str, Any]) -> Any:
 
 
 async def score_batches(rubric: Any, batches: list[list[State]]) -> None:
-    """One `score_group` after another, in one event loop."""
+    """Score batches one after another, in one event loop."""
     for batch in batches:
         await rubric.score_group(batch)
 
 
 async def measure_cpu(task: dict[str, Any]) -> dict[str, float]:
-    """The cheapest of several rounds, each on fresh states."""
+    """Return the cheapest of several rounds, each with new states."""
     rubric = rubric_of(task)
     costs: list[float] = []
     for _ in range(task["repeats"]):
@@ -82,7 +82,7 @@ async def measure_cpu(task: dict[str, Any]) -> dict[str, float]:
 
 
 async def measure_bare(task: dict[str, Any]) -> dict[str, float]:
-    """Scoring and the bare loop in turn, in one process, so that both meet the same machine."""
+    """Measure scoring and the bare checks in turn, so that other work affects both alike."""
     rubric = rubric_of(task)
     scored: list[float] = []
     bare: list[float] = []
@@ -98,8 +98,8 @@ async def measure_bare(task: dict[str, Any]) -> dict[str, float]:
     }
 
 
-async def score_measure_memory(task: dict[str, Any]) -> dict[str, float]:
-    """The peak of one round; a second would reuse memory the first had freed."""
+async def measure_peak_memory(task: dict[str, Any]) -> dict[str, float]:
+    """Return the peak of one round; a second one would reuse memory that the first has freed."""
     rubric = rubric_of(task)
     batches = build_batches(task)
     growth = await peak_growth(score_batches(rubric, batches))
@@ -108,7 +108,7 @@ async def score_measure_memory(task: dict[str, Any]) -> dict[str, float]:
 
 
 def bare_seconds(batches: list[list[State]]) -> float:
-    """CPU seconds of the checks alone."""
+    """Return the CPU seconds of the checks alone."""
     gc.collect()
     start = time.process_time()
     for batch in batches:
@@ -117,21 +117,21 @@ def bare_seconds(batches: list[list[State]]) -> float:
 
 
 def build_batches(task: dict[str, Any]) -> list[list[State]]:
-    """Fresh states, cut into batches of the size asked for."""
+    """Return new states in batches of the size in the task."""
     size: int = task["batch"]
     states = build_states(size * task["batches"])
     return [states[start : start + size] for start in range(0, len(states), size)]
 
 
 def assert_scored(batches: list[list[State]]) -> None:
-    """Refuse a figure for work that was not done, or done differently."""
+    """Raise if a reward is missing or wrong, so that all subjects do the same work."""
     for batch in batches:
         for state, expected in zip(batch, expected_rewards(batch), strict=True):
             if not math.isclose(state["reward"], expected):
                 raise ValueError(f"reward {state['reward']!r}, expected {expected!r}: {state!r}")
 
 
-SCORE_MEASURES = {"cpu": measure_cpu, "bare": measure_bare, "memory": score_measure_memory}
+SCORE_MEASURES = {"cpu": measure_cpu, "bare": measure_bare, "memory": measure_peak_memory}
 
 
 def score_main() -> None:
@@ -139,10 +139,10 @@ def score_main() -> None:
     print(json.dumps(asyncio.run(SCORE_MEASURES[task["measure"]](task))))
 
 
-# Grade texts with one subject, the judge answering at once, and print the cost as a JSON line.
+# Grade texts with one subject and a judge without latency, and print the cost as a JSON line.
 
-# Started in a fresh process by `harness.py`; its only argument is the task as JSON:
-# `subject`, `responses`, `repeats`, `door`. A judge without latency leaves the library's own cost.
+# `harness.py` starts it in a new process; its only argument is the task as JSON: `subject`, `responses`,
+# `repeats`, `method`. Without latency, only the cost of the library is left.
 
 Grade = Callable[[str], Awaitable[Any]]
 GradeAll = Callable[[list[str], list[float | None]], Awaitable[None]]
@@ -152,8 +152,8 @@ REASON = "The response says so in its second sentence."
 AUTORUBRIC_MODEL = "gpt-4o-mini"
 
 
-def per_criterion(module: Any, graders: Any) -> tuple[Any, Any]:
-    """A grader whose judge answers at once, and a rubric to grade by."""
+def make_grader_and_rubric(module: Any, graders: Any) -> tuple[Any, Any]:
+    """Return a grader whose judge has no latency, and a rubric."""
     answer = module.PerCriterionOutput(criterion_status="MET", explanation=REASON)
 
     async def judge(system_prompt: str, user_prompt: str) -> Any:
@@ -164,14 +164,18 @@ def per_criterion(module: Any, graders: Any) -> tuple[Any, Any]:
 
 
 def per_criterion_grade(package: str, graders: str) -> Grade:
-    """`rubric` and `assay` spell their grading alike; the graders' module differs."""
-    modules = importlib.import_module(package), importlib.import_module(graders)
-    grader, rubric = per_criterion(*modules)
+    """Return the grading of `rubric` or `assay`, which is the same except for the module."""
+    grader, rubric = make_grader_and_rubric(
+        importlib.import_module(package), importlib.import_module(graders)
+    )
     return lambda text: rubric.grade(text, autograder=grader, query=QUERY)
 
 
 def autorubric_grade() -> Grade:
-    """autorubric takes no judge function, so litellm's completion call is replaced instead."""
+    """Return the grading of autorubric, with litellm's completion call replaced.
+
+    It does not accept a judge function.
+    """
     litellm: Any = importlib.import_module("litellm")
     autorubric: Any = importlib.import_module("autorubric")
     graders: Any = importlib.import_module("autorubric.graders")
@@ -200,7 +204,7 @@ SUBJECTS: dict[str, Callable[[], Grade]] = {
 
 
 def one_by_one(grade: Grade) -> GradeAll:
-    """All texts side by side, one call of `grade` each."""
+    """Return a function that grades texts concurrently, with one call of `grade` for each."""
 
     async def grade_all(texts: list[str], scores: list[float | None]) -> None:
         reports = await asyncio.gather(*(grade(text) for text in texts))
@@ -210,9 +214,9 @@ def one_by_one(grade: Grade) -> GradeAll:
 
 
 def all_at_once() -> GradeAll:
-    """assay's own door for many texts; the peers have none."""
+    """Return a function that calls assay's `score` with all texts; the peers have no such method."""
     assay: Any = importlib.import_module("assay")
-    grader, rubric = per_criterion(assay, assay)
+    grader, rubric = make_grader_and_rubric(assay, assay)
 
     async def grade_all(texts: list[str], scores: list[float | None]) -> None:
         rollouts = [assay.Rollout(prompt=QUERY, completion=text) for text in texts]
@@ -223,9 +227,11 @@ def all_at_once() -> GradeAll:
 
 
 async def measure(task: dict[str, Any]) -> dict[str, float]:
-    """The cheapest of several rounds over the same texts."""
-    at_once = task["door"] == "score"
-    grade_all = all_at_once() if at_once else one_by_one(SUBJECTS[task["subject"]]())
+    """Return the cheapest of several rounds with the same texts."""
+    if task["method"] == "score":
+        grade_all = all_at_once()
+    else:
+        grade_all = one_by_one(SUBJECTS[task["subject"]]())
     texts = build_responses(task["responses"])
     costs: list[float] = []
     for _ in range(task["repeats"]):
@@ -236,7 +242,7 @@ async def measure(task: dict[str, Any]) -> dict[str, float]:
 
 
 def assert_graded(scores: list[float | None], *, count: int) -> None:
-    """Refuse a figure for texts that were not graded, or graded differently."""
+    """Raise if a score is missing or wrong, so that all subjects do the same work."""
     expected = expected_score()
     wrong = [score for score in scores if score is None or not math.isclose(score, expected)]
     if wrong or len(scores) != count:
@@ -250,22 +256,20 @@ def grade_main() -> None:
     print(json.dumps(asyncio.run(measure(task))))
 
 
-# The measures: which subjects do which work, and the targets they are held to.
+# The measures, and their targets.
 
-Figures = dict[str, float] | None
-"""What a worker printed; None when it could not be run."""
+Figures = dict[str, float] | None  # what a worker printed; None if it could not be run
 
 MICRO = 1e6
 MILLI = 1e3
 MEBIBYTE = 1 << 20
-# Small batches are repeated up to this many rollouts, so that every size is timed over a like
-# amount of work.
+# Small batches are repeated up to this many rollouts, so that the work is similar for every size.
 FLATNESS_WORK = 10_000
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work; the defaults are the sizes the targets speak of."""
+    """How much to measure; the targets are for the defaults."""
 
     rollouts: int = 10_000
     batches: tuple[int, ...] = (8, 64, 512, 4096, 10_000, 100_000)
@@ -281,7 +285,7 @@ QUICK = Sizes(
 
 
 def measure_score(subjects: Subjects, sizes: Sizes) -> list[Row]:
-    """`score_group` over three cheap functions, against verifiers and against the bare calls."""
+    """Compare `score_group` with three cheap functions to verifiers, and to the bare functions."""
     ours, theirs = _in_turn(
         sizes,
         lambda: _score(subjects, "assay", sizes, measure="bare", checks="sync"),
@@ -301,17 +305,17 @@ def measure_score(subjects: Subjects, sizes: Sizes) -> list[Row]:
 
 
 def measure_cases(subjects: Subjects, sizes: Sizes) -> list[Row]:
-    """Groups as trainers score them, checks that return bools, and a group of two rubrics."""
-    many = {"batch": sizes.rollouts, "batches": 1}
+    """Compare groups of the size of trainers, checks that return bools, and a `RubricGroup`."""
+    one_batch = {"batch": sizes.rollouts, "batches": 1}
     cases: dict[str, dict[str, Any]] = {
         "groups of 8": {"checks": "sync", "batch": 8, "batches": FLATNESS_WORK // 8},
         "groups of 16": {"checks": "sync", "batch": 16, "batches": FLATNESS_WORK // 16},
         "batches of 512": {"checks": "sync", "batch": 512, "batches": FLATNESS_WORK // 512},
-        f"{sizes.rollouts:,} rollouts, checks return bools": {"checks": "bool", **many},
+        f"{sizes.rollouts:,} rollouts, checks return bools": {"checks": "bool", **one_batch},
         f"{sizes.rollouts:,} rollouts, two rubrics in a group": {
             "checks": "sync",
             "rubrics": 2,
-            **many,
+            **one_batch,
         },
     }
     rows: list[Row] = []
@@ -338,7 +342,7 @@ def _score_case(subjects: Subjects, subject: str, sizes: Sizes, case: dict[str, 
 
 
 def measure_async(subjects: Subjects, sizes: Sizes) -> list[Row]:
-    """The same with functions that give way to the event loop once each."""
+    """Compare `score_group` with functions that yield to the event loop once each."""
     ours, theirs = _in_turn(
         sizes,
         lambda: _score(subjects, "assay", sizes, measure="cpu", checks="async"),
@@ -349,30 +353,38 @@ def measure_async(subjects: Subjects, sizes: Sizes) -> list[Row]:
 
 
 def measure_memory(subjects: Subjects, sizes: Sizes) -> list[Row]:
-    """The peak that scoring adds to the memory its states already take."""
-    ours, theirs = (_peak(subjects, subject, sizes) for subject in ("assay", "verifiers"))
+    """Compare the peak memory that scoring adds to that of the states."""
+    ours = _peak(subjects, "assay", sizes)
+    theirs = _peak(subjects, "verifiers", sizes)
     label = f"score_group, {sizes.rollouts:,} rollouts, peak memory growth"
     return [Row(label, ours, theirs, "MiB", "verifiers", Target(1 / 3, "at most"))]
 
 
 def measure_flatness(subjects: Subjects, sizes: Sizes) -> list[Row]:
-    """assay's cost per rollout at each batch size, then the dearest over the cheapest."""
-    costs = {size: _flat_cost(subjects, size, sizes) for size in sizes.batches}
-    rows = [
-        Row(f"cost per rollout, batches of {size:,}", cost, None, "µs")
-        for size, cost in costs.items()
-    ]
-    known = [cost for cost in costs.values() if cost is not None]
-    dearest, cheapest = (max(known), min(known)) if len(known) == len(costs) else (None, None)
-    return [*rows, Row("dearest batch size over cheapest", dearest, cheapest, "µs", "cheapest")]
+    """Compare assay's cost per rollout for different batch sizes."""
+    rows: list[Row] = []
+    costs: list[float] = []
+    for size in sizes.batches:
+        cost = _cost_of_batch_size(subjects, size, sizes)
+        rows.append(Row(f"cost per rollout, batches of {size:,}", cost, None, "µs"))
+        if cost is not None:
+            costs.append(cost)
+    highest = lowest = None
+    if len(costs) == len(sizes.batches):
+        highest = max(costs)
+        lowest = min(costs)
+    rows.append(Row("dearest batch size over cheapest", highest, lowest, "µs", "cheapest"))
+    return rows
 
 
 def measure_import(subjects: Subjects, sizes: Sizes) -> list[Row]:
-    """A new interpreter that imports the package and ends; its start-up is counted too."""
+    """Compare new interpreters that import a package and end, including their start."""
 
     def cost(subject: str, statement: str) -> float | None:
         seconds = subjects.cpu_of(subject, statement, repeats=sizes.imports)
-        return None if seconds is None else seconds * MILLI
+        if seconds is None:
+            return None
+        return seconds * MILLI
 
     ours = cost("assay", "import assay")
     rubric_class = cost("assay", "from assay import Rubric")
@@ -391,11 +403,15 @@ def measure_import(subjects: Subjects, sizes: Sizes) -> list[Row]:
 
 
 def measure_grade(subjects: Subjects, sizes: Sizes) -> list[Row]:
-    """Grading with a judge that answers at once: what the library itself costs per criterion."""
+    """Compare the cost of the libraries per criterion, with a judge without latency."""
 
-    def graded(subject: str, door: str = "grade") -> Figures:
+    def graded(subject: str, method: str = "grade") -> Figures:
         return subjects.measure(
-            subject, "core.py:grade", responses=sizes.responses, repeats=sizes.repeats, door=door
+            subject,
+            "core.py:grade",
+            responses=sizes.responses,
+            repeats=sizes.repeats,
+            method=method,
         )
 
     ours, at_once, rubric, autorubric = _in_turn(
@@ -418,9 +434,9 @@ def measure_grade(subjects: Subjects, sizes: Sizes) -> list[Row]:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure by the name `--only` takes, and the peers it needs."""
+    """A measure, and the peers that it needs."""
 
-    name: str
+    name: str  # for the option --only
     peers: tuple[str, ...]
     run: Callable[[Subjects, Sizes], list[Row]]
 
@@ -437,9 +453,9 @@ MEASURES = (
 
 
 def _in_turn(sizes: Sizes, *measures: Callable[[], Figures]) -> list[Figures]:
-    """The cheapest figures of each over several fresh processes.
+    """Return the cheapest figures of each measure over several new processes.
 
-    Taken in turn, so that a slow moment of the machine does not fall on one subject alone.
+    They take turns, so that a slow moment of the machine does not affect one subject only.
     """
     rounds = [[measure() for measure in measures] for _ in range(sizes.processes)]
     return [_cheapest(figures) for figures in zip(*rounds, strict=True)]
@@ -473,31 +489,34 @@ def _score(
 
 
 def _peak(subjects: Subjects, subject: str, sizes: Sizes) -> float | None:
-    """MiB, the middle one of several fresh processes."""
-    figures = [
-        _score(subjects, subject, sizes, measure="memory", checks="sync", repeats=1)
-        for _ in range(sizes.processes)
-    ]
-    known = [figure["peak_bytes"] for figure in figures if figure is not None]
-    return median(known) / MEBIBYTE if known and len(known) == len(figures) else None
+    """Return the median of several new processes, in MiB; None if one of them failed."""
+    peaks: list[float] = []
+    for _ in range(sizes.processes):
+        figures = _score(subjects, subject, sizes, measure="memory", checks="sync", repeats=1)
+        if figures is None:
+            return None
+        peaks.append(figures["peak_bytes"])
+    return median(peaks) / MEBIBYTE
 
 
-def _flat_cost(subjects: Subjects, size: int, sizes: Sizes) -> float | None:
+def _cost_of_batch_size(subjects: Subjects, size: int, sizes: Sizes) -> float | None:
     figures = subjects.measure(
         "assay",
         "core.py:score",
         measure="cpu",
         checks="sync",
         batch=size,
-        batches=-(-FLATNESS_WORK // size),
+        batches=math.ceil(FLATNESS_WORK / size),
         repeats=sizes.repeats,
     )
     return _per_item(figures, "rollouts")
 
 
 def _per_item(figures: Figures, count: str, *, seconds: str = "cpu_seconds") -> float | None:
-    """Microseconds of CPU for one item."""
-    return None if figures is None else figures[seconds] / figures[count] * MICRO
+    """Return the CPU microseconds per item."""
+    if figures is None:
+        return None
+    return figures[seconds] / figures[count] * MICRO
 
 
 def _rate_row(
@@ -509,19 +528,22 @@ def _rate_row(
     count: str,
     target: Target,
 ) -> Row:
-    """Items per CPU second, side by side."""
-    our_rate, their_rate = (
-        None if figures is None else figures[count] / figures["cpu_seconds"]
-        for figures in (ours, theirs)
-    )
-    return Row(label, our_rate, their_rate, f"{count}/CPU s", against, target)
+    """Return a row that compares the items per CPU second."""
+    unit = f"{count}/CPU s"
+    return Row(label, _rate(ours, count), _rate(theirs, count), unit, against, target)
+
+
+def _rate(figures: Figures, count: str) -> float | None:
+    if figures is None:
+        return None
+    return figures[count] / figures["cpu_seconds"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    chosen = [m for m in MEASURES if not options.only or m.name in options.only]
+    selected = [measure for measure in MEASURES if not options.only or measure.name in options.only]
     try:
-        rows, notes = run(chosen, QUICK if options.quick else Sizes())
+        rows, notes = run(selected, QUICK if options.quick else Sizes())
     except KeyboardInterrupt:
         say("stopped; nothing was saved")
         return 130
@@ -534,10 +556,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(measures: Sequence[Measure], sizes: Sizes) -> tuple[list[Row], list[str]]:
-    """The rows of all measures, and a sentence for everything that could not be measured."""
-    installed = install({name for measure in measures for name in measure.peers}, say=say)
+    """Return the rows of the measures, and notes about what could not be measured."""
+    peers: set[str] = set()
+    for measure in measures:
+        peers.update(measure.peers)
+    installed = install(peers, say=say)
     subjects: Subjects = all_subjects(installed.interpreters, say=say)
-    rows = [row for measure in measures for row in measure.run(subjects, sizes)]
+    rows: list[Row] = []
+    for measure in measures:
+        rows += measure.run(subjects, sizes)
     return rows, [*installed.failures, *subjects.notes]
 
 

@@ -1,6 +1,6 @@
 """Measure judging over HTTP against rubric and autorubric: `python benchmarks/judging.py`.
 
-All of them ask one local endpoint that takes 50 ms an answer. Prints a table and adds it to
+All of them call one local endpoint that takes 50 ms for a reply. Prints a table and adds it to
 benchmarks/RESULTS.md. Targets that are missed are written as missed.
 """
 
@@ -11,6 +11,8 @@ import asyncio
 import gc
 import importlib
 import json
+import math
+import os
 import shutil
 import signal
 import subprocess
@@ -44,19 +46,21 @@ from harness import (
     worker,
 )
 
-# The endpoint that all subjects ask: a fixed latency, faults on demand, and it counts.
+# The endpoint that all subjects call, with a fixed latency and faults on request.
 
-# Started in a process of its own; its only argument is the task as JSON: `latency`, and `faults`, the
-# share of each kind. Prints its address and serves until its standard input closes.
+# It runs in a process of its own; its only argument is the task as JSON: `latency`, and `faults`, the
+# share of each kind. It prints its address and serves until its standard input closes.
 
 
 def answer(system: str, user: str) -> dict[str, str]:
-    """A verdict by the words of the criterion that is asked about."""
-    [requirement] = [c["requirement"] for c in CRITERIA if c["requirement"] in user] or [""]
-    verdict = verdict_on(requirement)
+    """Return the verdict on the criterion in a prompt."""
+    requirement = ""
+    for criterion in CRITERIA:
+        if criterion["requirement"] in user:
+            requirement = criterion["requirement"]
     return {
         "explanation": "The response says so in its second sentence.",
-        "criterion_status": verdict,
+        "criterion_status": verdict_on(requirement),
     }
 
 
@@ -69,7 +73,7 @@ def server_main() -> None:
         "hanging": Fault.hanging(),
         "garbage": Fault.saying("As an AI language model, I think that it depends."),
     }
-    # It keeps every call, and a look through all of them would hold up all callers.
+    # It keeps every call, and a garbage collection through all of them would delay the callers.
     gc.disable()
     task = json.loads(sys.argv[1])
     faults = mixed({kinds[kind]: share for kind, share in task["faults"].items()})
@@ -78,13 +82,13 @@ def server_main() -> None:
         sys.stdin.read()
 
 
-# Grade texts with one subject over HTTP, and print what it took as a JSON line.
+# Grade texts with one subject over HTTP, and print the time and CPU it used as a JSON line.
 
-# Started in a fresh process by `harness.py`; its only argument is the task as JSON: `subject`, `url`,
+# `harness.py` starts it in a new process; its only argument is the task as JSON: `subject`, `url`,
 # `responses`, `concurrency`, `timeout`, and for assay `cache` and `changed`.
 
+# The requirement and the verdict of each criterion; None if there is no verdict.
 Verdicts = list[tuple[str, str | None]]
-"""Requirement and verdict of each criterion; None where there is none."""
 Grade = Callable[[list[str]], Awaitable[list[Verdicts]]]
 
 CHANGED = "Says how loud the outdoor unit is"
@@ -94,11 +98,11 @@ ATTEMPTS = 10
 
 
 def criteria(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """The criteria, the first of them in other words on request."""
-    asked = [dict(criterion) for criterion in CRITERIA]
+    """Return the criteria; the first one is reworded if the task says so."""
+    copies = [dict(criterion) for criterion in CRITERIA]
     if task.get("changed"):
-        asked[0]["requirement"] = CHANGED
-    return asked
+        copies[0]["requirement"] = CHANGED
+    return copies
 
 
 def with_assay(task: dict[str, Any]) -> Grade:
@@ -113,25 +117,25 @@ def with_assay(task: dict[str, Any]) -> Grade:
     async def grade(texts: list[str]) -> list[Verdicts]:
         rollouts = [assay.Rollout(prompt=QUERY, completion=text) for text in texts]
         reports = await rubric.score(rollouts, autograder=grader)
-        return [[(line.requirement, line.verdict) for line in r.report] for r in reports]
+        return [[(line.requirement, line.verdict) for line in report.report] for report in reports]
 
     return grade
 
 
 def with_rubric(task: dict[str, Any]) -> Grade:
-    """As its README asks OpenAI, but with one client for all calls and a limit on them."""
+    """Call OpenAI as its README does, but with one client for all calls and a limit on them."""
     rubric_package: Any = importlib.import_module("rubric")
     graders: Any = importlib.import_module("rubric.autograders")
     openai: Any = importlib.import_module("openai")
     output = rubric_package.PerCriterionOutput
     schema = {"name": "criterion_output", "schema": output.model_json_schema()}
-    places = asyncio.Semaphore(task["concurrency"])
+    semaphore = asyncio.Semaphore(task["concurrency"])
     client = openai.AsyncOpenAI(
         api_key="none", base_url=task["url"], timeout=task["timeout"], max_retries=ATTEMPTS - 1
     )
 
     async def ask(system_prompt: str, user_prompt: str) -> Any:
-        async with places:
+        async with semaphore:
             response = await client.chat.completions.create(
                 model="judge",
                 messages=[
@@ -178,12 +182,17 @@ def with_autorubric(task: dict[str, Any]) -> Grade:
 def one_by_one(
     grade: Callable[[str], Awaitable[Any]], verdicts: Callable[[Any], Verdicts]
 ) -> Grade:
-    """All texts side by side. A text whose grading raises has no verdicts at all."""
+    """Return a function that grades texts concurrently. If grading raises, all verdicts are None."""
 
     async def grade_all(texts: list[str]) -> list[Verdicts]:
         reports = await asyncio.gather(*(grade(text) for text in texts), return_exceptions=True)
-        nothing: Verdicts = [(c["requirement"], None) for c in CRITERIA]
-        return [nothing if isinstance(r, BaseException) else verdicts(r) for r in reports]
+        results: list[Verdicts] = []
+        for report in reports:
+            if isinstance(report, BaseException):
+                results.append([(criterion["requirement"], None) for criterion in CRITERIA])
+            else:
+                results.append(verdicts(report))
+        return results
 
     return grade_all
 
@@ -196,23 +205,29 @@ SUBJECTS: dict[str, Callable[[dict[str, Any]], Grade]] = {
 
 
 async def measure(task: dict[str, Any]) -> dict[str, float]:
-    """Seconds and CPU seconds of one run over fresh texts, and what became of the verdicts."""
+    """Return the seconds and CPU seconds of grading texts, and the wrong and missing verdicts."""
     grade = SUBJECTS[task["subject"]](task)
-    if task.get("announce"):
-        print("ready", flush=True)
     texts = build_responses(task["responses"])
-    # The first call imports and connects; it is asked about a text of its own.
-    await grade(["a text to begin with"])
-    wall, cpu = time.perf_counter(), time.process_time()
+    await grade(["a text to begin with"])  # imports modules and opens connections
+    started = time.perf_counter()
+    cpu_before = time.process_time()
     results = await grade(texts)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    flat = [pair for verdicts in results for pair in verdicts]
+    seconds = time.perf_counter() - started
+    cpu_seconds = time.process_time() - cpu_before
+    asked = missing = wrong = 0
+    for verdicts in results:
+        for requirement, verdict in verdicts:
+            asked += 1
+            if verdict is None:
+                missing += 1
+            elif verdict != verdict_on(requirement):
+                wrong += 1
     return {
-        "seconds": wall,
-        "cpu_seconds": cpu,
-        "asked": len(flat),
-        "missing": sum(verdict is None for _, verdict in flat),
-        "wrong": sum(v is not None and v != verdict_on(requirement) for requirement, v in flat),
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "asked": asked,
+        "missing": missing,
+        "wrong": wrong,
     }
 
 
@@ -221,22 +236,24 @@ def judging_main() -> None:
     print(json.dumps(asyncio.run(measure(task))))
 
 
-# What is measured of judging, and the targets it is held to.
+# The measures of judging, and their targets.
+
+Figures = dict[str, Any] | None  # what a worker printed; None if it could not be run
 
 HERE = Path(__file__).parent
 LATENCY = 0.05
 MIXED = {"rate_limited": 0.30, "failing": 0.05, "hanging": 0.02, "garbage": 0.02}
-PATIENCE, CLEAN_PATIENCE = 10 * LATENCY, 120.0
-"""Seconds after which an attempt is given up: with calls that hang, and without."""
+TIMEOUT_WITH_FAULTS = 10 * LATENCY  # seconds for an attempt, if some calls hang
+TIMEOUT = 120.0  # seconds for an attempt, if none do
 PEERS = ("rubric", "autorubric")
+# Runs of a subject. The least seconds and CPU seconds count, since other work on the machine can only
+# increase them.
 REPEATS = 3
-"""Runs of a subject on an endpoint that does its work: of seconds and of CPU seconds the least counts,
-for what else the machine does can only add to them."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work; the defaults are what the targets speak of."""
+    """How much to measure; the targets are for the defaults."""
 
     responses: int = 200
     concurrency: int = 64
@@ -247,8 +264,8 @@ class Sizes:
 
     @property
     def ideal(self) -> float:
-        """Seconds, if nothing but the endpoint took any."""
-        return LATENCY * -(-self.calls // self.concurrency)
+        """The seconds it would take if only the endpoint needed time."""
+        return LATENCY * math.ceil(self.calls / self.concurrency)
 
 
 QUICK = Sizes(responses=20)
@@ -256,14 +273,14 @@ SMALL_RESPONSES = 30  # with ten criteria, 300 calls
 
 
 class Endpoint:
-    """The server's address, and what it has counted."""
+    """The address of the server, and its counts."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def stats(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/stats") as answer:
-            return json.loads(answer.read())
+        with urllib.request.urlopen(f"{self.url}/stats") as response:
+            return json.loads(response.read())
 
     def reset(self) -> None:
         urllib.request.urlopen(urllib.request.Request(f"{self.url}/reset", b"")).close()
@@ -271,7 +288,7 @@ class Endpoint:
 
 @contextmanager
 def serving(**faults: float) -> Generator[Endpoint]:
-    """The endpoint in a process of its own."""
+    """Run the endpoint in a process of its own."""
     task = json.dumps({"latency": LATENCY, "faults": faults})
     command = [sys.executable, *worker("judging.py:server"), task]
     with subprocess.Popen(
@@ -283,12 +300,12 @@ def serving(**faults: float) -> Generator[Endpoint]:
         server.stdin.close()
 
 
-def graded(
+def grade_once(
     subjects: Subjects, subject: str, endpoint: Endpoint, sizes: Sizes, **task: Any
-) -> dict[str, Any] | None:
-    """The subject's figures and the endpoint's counts, of one run."""
+) -> Figures:
+    """Return the figures of the subject and the counts of the endpoint for one run."""
     endpoint.reset()
-    options = {"timeout": CLEAN_PATIENCE} | task
+    options = {"timeout": TIMEOUT} | task
     figures = subjects.measure(
         subject,
         "judging.py:judging",
@@ -297,110 +314,113 @@ def graded(
         concurrency=sizes.concurrency,
         **options,
     )
-    return None if figures is None else figures | {"server": endpoint.stats()}
+    if figures is None:
+        return None
+    return figures | {"server": endpoint.stats()}
 
 
-def graded_at_best(
+def grade_several_times(
     subjects: Subjects,
     subject: str,
     sizes: Sizes,
     faults: dict[str, float] | None = None,
     **task: Any,
-) -> dict[str, Any] | None:
-    """As `graded`, the least of several runs, each on an endpoint of its own."""
+) -> Figures:
+    """Return the least time and the most errors of several runs, each with its own endpoint."""
     runs: list[dict[str, Any]] = []
     for _ in range(REPEATS):
         with serving(**(faults or {})) as endpoint:
-            figures = graded(subjects, subject, endpoint, sizes, **task)
+            figures = grade_once(subjects, subject, endpoint, sizes, **task)
         if figures is None:
             return None
         runs.append(figures)
-    least = {name: min(run[name] for run in runs) for name in ("seconds", "cpu_seconds")}
-    # Of what went wrong the most counts.
-    most = {name: max(run[name] for run in runs) for name in ("missing", "wrong")}
-    return runs[-1] | least | most
+    result = dict(runs[-1])
+    for name in ("seconds", "cpu_seconds"):
+        result[name] = min(run[name] for run in runs)
+    for name in ("missing", "wrong"):
+        result[name] = max(run[name] for run in runs)
+    return result
 
 
-def measure_clean(subjects: Subjects, sizes: Sizes) -> list[Any]:
-    """Time, CPU and shared prefixes, on an endpoint that does its work."""
-    found = {name: graded_at_best(subjects, name, sizes) for name in ("assay", *PEERS)}
-    ours = found["assay"]
+def measure_clean(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
+    """Measure time, CPU and shared prefixes on an endpoint without faults."""
+    ours = grade_several_times(subjects, "assay", sizes)
+    theirs = {name: grade_several_times(subjects, name, sizes) for name in PEERS}
     label = f"{sizes.responses} texts x {len(CRITERIA)} criteria, {LATENCY * 1000:.0f} ms"
-    rows: list[Any] = [
-        Row(
-            f"{label}: time",
-            _field(ours, "seconds"),
-            sizes.ideal,
-            "s",
-            "ideal",
-            Target(1.15, "at most"),
-        ),
-        Row(f"{label}: CPU a call", _cpu(ours), 0.5, "ms", "target", Target(1.0, "at most")),
+    seconds = _seconds(ours)
+    cpu = _cpu(ours)
+    rows: list[Row | Check] = [
+        Row(f"{label}: time", seconds, sizes.ideal, "s", "ideal", Target(1.15, "at most")),
+        Row(f"{label}: CPU a call", cpu, 0.5, "ms", "target", Target(1.0, "at most")),
     ]
-    for name, share in (("rubric", 1 / 10), ("autorubric", 1 / 20)):
-        theirs = found[name]
+    for name, ratio in (("rubric", 1 / 10), ("autorubric", 1 / 20)):
+        target = Target(ratio, "at most")
         rows += [
-            Row(f"{label}: time", _field(ours, "seconds"), _field(theirs, "seconds"), "s", name),
-            Row(
-                f"{label}: CPU a call",
-                _cpu(ours),
-                _cpu(theirs),
-                "ms",
-                name,
-                Target(share, "at most"),
-            ),
+            Row(f"{label}: time", seconds, _seconds(theirs[name]), "s", name),
+            Row(f"{label}: CPU a call", cpu, _cpu(theirs[name]), "ms", name, target),
         ]
-    expected = "at least 80 %"
-    rows.append(Check("tokens that repeat a prefix", _shared(ours), expected, _most(ours)))
-    rows += [Check(f"the same, {name}", _shared(found[name]), "", None) for name in PEERS]
-    rows += [Check(f"verdicts, {name}", _verdicts(found[name]), "", None) for name in found]
+    cached_share = _cached_share(ours)
+    rows.append(
+        Check(
+            "tokens that repeat a prefix",
+            _describe_cached(ours),
+            "at least 80 %",
+            cached_share is not None and cached_share >= 0.8,
+        )
+    )
+    for name in PEERS:
+        rows.append(Check(f"the same, {name}", _describe_cached(theirs[name]), "", None))
+    for name, figures in {"assay": ours, **theirs}.items():
+        rows.append(Check(f"verdicts, {name}", _describe_verdicts(figures), "", None))
     return rows
 
 
-def measure_small(subjects: Subjects, sizes: Sizes) -> list[Any]:
-    """Time and CPU of 300 calls, as an evaluation of everyday size makes them."""
+def measure_small(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
+    """Measure time and CPU of 300 calls, the size of an everyday evaluation."""
     sizes = replace(sizes, responses=min(sizes.responses, SMALL_RESPONSES))
-    ours = graded_at_best(subjects, "assay", sizes)
+    ours = grade_several_times(subjects, "assay", sizes)
     label = f"{sizes.calls} calls of {LATENCY * 1000:.0f} ms"
-    rows: list[Any] = []
+    rows: list[Row | Check] = []
     for name in PEERS:
-        theirs = graded_at_best(subjects, name, sizes)
+        theirs = grade_several_times(subjects, name, sizes)
         rows += [
-            Row(f"{label}: time", _field(ours, "seconds"), _field(theirs, "seconds"), "s", name),
+            Row(f"{label}: time", _seconds(ours), _seconds(theirs), "s", name),
             Row(f"{label}: CPU a call", _cpu(ours), _cpu(theirs), "ms", name),
         ]
     return rows
 
 
-def measure_cache(subjects: Subjects, sizes: Sizes) -> list[Any]:
-    """Calls of a second run, of one with one criterion changed, and of one after a kill."""
+def measure_cache(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
+    """Count the calls of a second run, of one with a changed criterion, and of one after a kill."""
     folder = tempfile.mkdtemp(prefix="assay-cache-")
+    calls: list[int | None] = []
     try:
         with serving() as endpoint:
-            counts = [
-                graded(subjects, "assay", endpoint, sizes, cache=folder, changed=changed)
-                for changed in (False, False, True)
-            ]
-            resumed = _killed_and_resumed(subjects, endpoint, sizes)
+            for changed in (False, False, True):
+                figures = grade_once(
+                    subjects, "assay", endpoint, sizes, cache=folder, changed=changed
+                )
+                calls.append(_calls(figures))
+            resumed = _check_kill(subjects, endpoint, sizes)
     finally:
         shutil.rmtree(folder)
-    begun = 1  # The text to begin with, whose changed criterion is asked about too.
-    first, second, third = (_calls(count) for count in counts)
+    # The changed criterion of the text to begin with is asked about, too.
+    expected = sizes.responses + 1
     return [
-        Check("first run, calls", str(first), str(sizes.calls + len(CRITERIA)), None),
-        Check("second run, calls", str(second), "0", second == 0),
+        Check("first run, calls", str(calls[0]), str(sizes.calls + len(CRITERIA)), None),
+        Check("second run, calls", str(calls[1]), "0", calls[1] == 0),
         Check(
             "one criterion of ten changed, calls",
-            str(third),
-            f"{sizes.responses} and {begun} to begin with",
-            third == sizes.responses + begun,
+            str(calls[2]),
+            f"{sizes.responses} and 1 to begin with",
+            calls[2] == expected,
         ),
         resumed,
     ]
 
 
-def _killed_and_resumed(subjects: Subjects, endpoint: Endpoint, sizes: Sizes) -> Check:
-    """SIGKILL half-way, then the same run again: how many calls were made twice."""
+def _check_kill(subjects: Subjects, endpoint: Endpoint, sizes: Sizes) -> Check:
+    """Kill a run half-way, repeat it, and count the calls that were made twice."""
     folder = tempfile.mkdtemp(prefix="assay-cache-")
     endpoint.reset()
     task = {
@@ -408,66 +428,66 @@ def _killed_and_resumed(subjects: Subjects, endpoint: Endpoint, sizes: Sizes) ->
         "url": endpoint.url,
         "responses": sizes.responses,
         "concurrency": sizes.concurrency,
-        "timeout": CLEAN_PATIENCE,
+        "timeout": TIMEOUT,
         "cache": folder,
     }
     command = [sys.executable, *worker("judging.py:judging"), json.dumps(task)]
     try:
-        with subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL) as program:
+        with subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL) as process:
             while endpoint.stats()["calls"] < sizes.calls // 2:
                 time.sleep(0.01)
-            program.send_signal(signal.SIGKILL)
-        # Those under way were cut off: whether they were answered, nobody has seen.
-        before = endpoint.stats()["calls"]
-        figures = graded(subjects, "assay", endpoint, sizes, cache=folder)
+            process.send_signal(signal.SIGKILL)
+        calls_before = endpoint.stats()["calls"]
+        figures = grade_once(subjects, "assay", endpoint, sizes, cache=folder)
     finally:
         shutil.rmtree(folder)
-    after = _calls(figures)
-    twice = None if after is None else before + after - sizes.calls - len(CRITERIA)
-    said = f"{before} before, {after} after: {twice} twice"
+    calls_after = _calls(figures)
+    repeated = None
+    if calls_after is not None:
+        needed = sizes.calls + len(CRITERIA)  # the text to begin with has all criteria
+        repeated = calls_before + calls_after - needed
+    # The answers to calls in flight were lost.
     limit = sizes.concurrency
     return Check(
         "killed half-way and resumed, calls",
-        said,
+        f"{calls_before} before, {calls_after} after: {repeated} twice",
         f"none but those under way, at most {limit}",
-        twice is not None and twice <= limit,
+        repeated is not None and repeated <= limit,
     )
 
 
-def measure_faults(subjects: Subjects, sizes: Sizes) -> list[Any]:
-    """An endpoint with 30 % 429, 5 % 500, 2 % that hang and 2 % garbage."""
-    clean = graded_at_best(subjects, "assay", sizes, timeout=PATIENCE)
-    ours = graded_at_best(subjects, "assay", sizes, MIXED, timeout=PATIENCE)
-    found: dict[str, dict[str, Any] | None] = {}
-    for name in PEERS:
-        with serving(**MIXED) as endpoint:
-            found[name] = graded(subjects, name, endpoint, sizes, timeout=PATIENCE)
-    rows: list[Any] = [
+def measure_faults(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
+    """Measure an endpoint with 30 % of status 429, 5 % of 500, 2 % that hang and 2 % garbage."""
+    clean = grade_several_times(subjects, "assay", sizes, timeout=TIMEOUT_WITH_FAULTS)
+    ours = grade_several_times(subjects, "assay", sizes, MIXED, timeout=TIMEOUT_WITH_FAULTS)
+    rows: list[Row | Check] = [
         Row(
             "faults: time",
-            _field(ours, "seconds"),
-            _field(clean, "seconds"),
+            _seconds(ours),
+            _seconds(clean),
             "s",
             "clean",
             Target(2.0, "at most"),
         ),
         Check(
             "faults: verdicts",
-            _verdicts(ours),
+            _describe_verdicts(ours),
             "none wrong",
             ours is not None and ours["wrong"] == 0,
         ),
     ]
     for name in PEERS:
+        with serving(**MIXED) as endpoint:
+            theirs = grade_once(subjects, name, endpoint, sizes, timeout=TIMEOUT_WITH_FAULTS)
         rows += [
-            Row("faults: time", _field(ours, "seconds"), _field(found[name], "seconds"), "s", name),
-            Check(f"faults: verdicts, {name}", _verdicts(found[name]), "", None),
+            Row("faults: time", _seconds(ours), _seconds(theirs), "s", name),
+            Check(f"faults: verdicts, {name}", _describe_verdicts(theirs), "", None),
         ]
     return rows
 
 
-def measure_parts(subjects: Subjects, sizes: Sizes) -> list[Any]:
-    """Reading a state of 1 MB, of short turns with calls of tools, into its parts."""
+def measure_parts(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
+    """Read a state of 1 MB, of short turns with tool calls, into its parts."""
     from assay.messages import read_parts
 
     call = {
@@ -490,74 +510,78 @@ def measure_parts(subjects: Subjects, sizes: Sizes) -> list[Any]:
     return [Row(label, min(seconds) * 1000, 20.0, "ms", "target", Target(1.0, "at most"))]
 
 
-def measure_transcript(subjects: Subjects, sizes: Sizes) -> list[Any]:
-    """What the prompts about a conversation of 30 turns, with calls of tools, share between the criteria."""
+def measure_transcript(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
+    """Measure the common prefix of the prompts about a conversation with tool calls."""
     from assay import PerCriterionGrader, Rubric
     from assay.testing import ModelServer
 
-    rubric, turns = Rubric.from_dict(list(CRITERIA)), build_responses(30)
+    rubric = Rubric.from_dict(list(CRITERIA))
+    texts = build_responses(30)
     call = {
         "id": "1",
         "type": "function",
         "function": {"name": "search", "arguments": '{"query": "heat pump"}'},
     }
-    chat: list[dict[str, Any]] = [
-        {"role": "assistant", "content": turn, "tool_calls": [call]}
-        if number % 3 == 0
-        else {"role": ("tool", "user")[number % 3 - 1], "content": turn}
-        for number, turn in enumerate(turns[:-1])
-    ]
-    chat.append({"role": "assistant", "content": turns[-1]})
+    chat: list[dict[str, Any]] = []
+    for number, text in enumerate(texts):
+        role = ("assistant", "tool", "user")[number % 3]
+        message: dict[str, Any] = {"role": role, "content": text}
+        if role == "assistant":
+            message["tool_calls"] = [call]
+        chat.append(message)
+    chat[-1] = {"role": "assistant", "content": texts[-1]}
     with ModelServer(answer) as server:
         rubric.grade_sync(chat, PerCriterionGrader(model=server.model), query=QUERY)
-        prompts = [asked.system + asked.user for asked in server.asked]
-        cached = server.cached_tokens / server.prompt_tokens
-    common = next(
-        n for n, letters in enumerate(zip(*prompts, strict=False)) if len(set(letters)) > 1
-    )
-    share = common * len(prompts) / sum(map(len, prompts))
-    found = f"{share:.1%} of each prompt; {cached:.1%} of all tokens repeat a prefix, the first prompt included"
+        prompts = [call.system + call.user for call in server.asked]
+        cached_share = server.cached_tokens / server.prompt_tokens
+    prefix_length = len(os.path.commonprefix(prompts))  # noqa: RUF071 - of characters
+    share = prefix_length * len(prompts) / sum(map(len, prompts))
     return [
         Check(
-            "a conversation of 30 turns, 10 criteria: shared", found, "at least 90 %", share >= 0.9
+            "a conversation of 30 turns, 10 criteria: shared",
+            f"{share:.1%} of each prompt; {cached_share:.1%} of all tokens repeat a prefix, "
+            "the first prompt included",
+            "at least 90 %",
+            share >= 0.9,
         )
     ]
 
 
-def _field(figures: dict[str, Any] | None, name: str) -> float | None:
-    return None if figures is None else figures[name]
+def _seconds(figures: Figures) -> float | None:
+    if figures is None:
+        return None
+    return figures["seconds"]
 
 
-def _calls(figures: dict[str, Any] | None) -> int | None:
-    return None if figures is None else figures["server"]["calls"]
+def _calls(figures: Figures) -> int | None:
+    if figures is None:
+        return None
+    return figures["server"]["calls"]
 
 
-def _cpu(figures: dict[str, Any] | None) -> float | None:
-    """Milliseconds a call."""
-    return None if figures is None else figures["cpu_seconds"] / figures["asked"] * 1000
+def _cpu(figures: Figures) -> float | None:
+    """Return the CPU milliseconds per call."""
+    if figures is None:
+        return None
+    return 1000 * figures["cpu_seconds"] / figures["asked"]
 
 
-def _share(figures: dict[str, Any] | None) -> float | None:
+def _cached_share(figures: Figures) -> float | None:
+    """Return the share of the tokens that repeat the prefix of an earlier prompt."""
     if figures is None:
         return None
     return figures["server"]["cached_tokens"] / figures["server"]["prompt_tokens"]
 
 
-def _shared(figures: dict[str, Any] | None) -> str:
-    share = _share(figures)
-    if figures is None or share is None:
+def _describe_cached(figures: Figures) -> str:
+    if figures is None:
         return "not measured"
     counts = figures["server"]
-    user = counts["user_cached_tokens"] / max(1, counts["user_tokens"])
-    return f"{share:.1%} of all, {user:.1%} after the system prompt"
+    user_share = counts["user_cached_tokens"] / max(1, counts["user_tokens"])
+    return f"{_cached_share(figures):.1%} of all, {user_share:.1%} after the system prompt"
 
 
-def _most(figures: dict[str, Any] | None) -> bool:
-    share = _share(figures)
-    return share is not None and share >= 0.8
-
-
-def _verdicts(figures: dict[str, Any] | None) -> str:
+def _describe_verdicts(figures: Figures) -> str:
     if figures is None:
         return "not measured"
     right = figures["asked"] - figures["missing"] - figures["wrong"]
@@ -576,11 +600,12 @@ MEASURES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    chosen = [MEASURES[name] for name in MEASURES if not options.only or name in options.only]
     sizes = QUICK if options.quick else Sizes()
     installed = install(() if options.alone else PEERS, say=say)
     subjects = all_subjects(installed.interpreters, say=say)
-    rows: list[Any] = [row for measure in chosen for row in measure(subjects, sizes)]
+    rows: list[Row | Check] = []
+    for name in options.only or MEASURES:
+        rows += MEASURES[name](subjects, sizes)
     notes = [*installed.failures, *subjects.notes]
     table = as_table(rows)
     print(plain_table(table))

@@ -1,4 +1,7 @@
-"""The command behind `mathematics.py`: options, data, measures, tables."""
+"""Measure `assay.math` against verifiers and math-verify: `python benchmarks/mathematics.py --data FOLDER`.
+
+Prints tables and writes them into benchmarks/RESULTS.md. Targets that are missed are written as missed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -50,19 +53,19 @@ from harness import (
     worker,
 )
 
-# The answers that are checked: real ones of public data sets, with the labels they came with.
+# The answers that are checked: real ones from public data sets, with the labels of these sets.
 
-# The data are no part of this repository. `find_data` says where to put them.
+# The data are not part of this repository. `find_data` says where to put them.
 
 SEED = 20240229
 VARIABLE = "ASSAY_DATA"
 DEFAULT = Path(__file__).parents[2] / "shared" / "data"
 
-# Negative labels of the Qwen samples that are wrong when read by a person, as (problem, sample).
+# Samples of Qwen that are right although their label is negative, as (problem, sample).
 _QWEN_MISLABELLED = {*((3, sample) for sample in range(8)), (72, 7)}
 _WORDS = re.compile(r"\\(?:text|mathrm|operatorname|mbox)|(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _PLAIN = re.compile(r"[-\d.,e\s]*|-?\\frac\{-?\d+\}\{\d+\}")
-# A second form of the same answer, an alignment, or a list in several dollars.
+# They indicate a second form of the same answer, an alignment, or a list of several formulas.
 _UNCLEAR = (
     "$",
     ":",
@@ -81,7 +84,7 @@ _UNCLEAR = (
 
 @dataclass(frozen=True)
 class Pair:
-    """A gold and an answer. `label` is None where the set's own label is not to be trusted."""
+    """A gold answer and an answer. `label` is None if the set's own label cannot be trusted."""
 
     gold: str
     answer: str
@@ -89,98 +92,101 @@ class Pair:
 
 
 class DataError(Exception):
-    """The data are not where they were looked for."""
+    """The data were not found."""
 
 
-def find_data(given: str | None) -> Path:
-    """The folder with the data, by option, environment variable or default."""
-    chosen = Path(given or os.environ.get(VARIABLE) or DEFAULT).resolve()
-    if not (chosen / "math").is_dir():
+def find_data(folder_option: str | None) -> Path:
+    """Return the folder with the data, by option, environment variable or default."""
+    folder = Path(folder_option or os.environ.get(VARIABLE) or DEFAULT).resolve()
+    if not (folder / "math").is_dir():
         raise DataError(
-            f"there is no folder 'math' in {chosen}: give the folder that holds "
+            f"there is no folder 'math' in {folder}: give the folder that holds "
             "math/grade-school-math, math/Qwen2.5-Math and math/MathCoder with --data or in "
             f"{VARIABLE} (benchmarks/README.md names the sources)"
         )
-    return chosen / "math"
+    return folder / "math"
 
 
-def gsm8k(folder: Path) -> list[Pair]:
-    """Final numbers of four models' solutions; right when they equal the gold number."""
-    solvers = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
-    return [
-        Pair(
-            _after_mark(row["ground_truth"]),
-            _after_mark(row[solver]["solution"]),
-            row[solver]["is_correct"],
-        )
-        for row in _rows(folder / "grade-school-math" / "example_model_solutions.jsonl")
-        for solver in solvers
-    ]
+def read_gsm8k(folder: Path) -> list[Pair]:
+    """Return the final numbers of four models; they are right if they equal the gold number."""
+    models = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
+    pairs: list[Pair] = []
+    for row in _read_rows(folder / "grade-school-math" / "example_model_solutions.jsonl"):
+        gold = _find_answer(row["ground_truth"])
+        for model in models:
+            answer = _find_answer(row[model]["solution"])
+            pairs.append(Pair(gold, answer, label=row[model]["is_correct"]))
+    return pairs
 
 
-def qwen(folder: Path) -> list[Pair]:
-    """Eight samples of a hundred MATH problems, nine of their negative labels set right."""
-    return [
-        Pair(row["gt"], answer, good or (row["idx"], sample) in _QWEN_MISLABELLED)
-        for row in _rows(folder / "Qwen2.5-Math" / "math_cot_100.jsonl")
-        for sample, (answer, good) in enumerate(zip(row["pred"], row["score"], strict=True))
-    ]
+def read_qwen(folder: Path) -> list[Pair]:
+    """Return eight samples for each of 100 MATH problems, with nine labels corrected."""
+    pairs: list[Pair] = []
+    for row in _read_rows(folder / "Qwen2.5-Math" / "math_cot_100.jsonl"):
+        for sample, answer in enumerate(row["pred"]):
+            is_right = row["score"][sample] or (row["idx"], sample) in _QWEN_MISLABELLED
+            pairs.append(Pair(row["gt"], answer, label=is_right))
+    return pairs
 
 
-def mathcoder_correct(folder: Path) -> list[Pair]:
-    """Answers on MATH that a lenient grader passed."""
-    return _mathcoder(folder / "MathCoder" / "L-7b_MATH-correct.jsonl")
+def read_mathcoder_correct(folder: Path) -> list[Pair]:
+    """Return answers on MATH that a lenient grader passed."""
+    return _read_mathcoder(folder / "MathCoder" / "L-7b_MATH-correct.jsonl")
 
 
-def mathcoder_mixed(folder: Path) -> list[Pair]:
-    """All answers on MATH of one model, among them prose and code."""
-    return _mathcoder(folder / "MathCoder" / "CL-34b_minival.jsonl")
+def read_mathcoder_mixed(folder: Path) -> list[Pair]:
+    """Return all answers of one model on MATH, including prose and code."""
+    return _read_mathcoder(folder / "MathCoder" / "CL-34b_minival.jsonl")
 
 
-def hard_golds(folder: Path, count: int) -> list[str]:
-    """Golds that are expressions, lists or relations, shuffled.
+def read_hard_golds(folder: Path, count: int) -> list[str]:
+    """Return gold answers that are expressions, lists or relations, shuffled.
 
-    All that OlympiadBench and Minerva have, then college mathematics up to `count`. Plain numbers,
-    golds with words in them and chains of equations are left out.
+    They are all of OlympiadBench and Minerva, then college mathematics up to `count`. Plain
+    numbers, golds with words and chains of equations are left out.
     """
     qwen_folder = folder / "Qwen2.5-Math"
-    olympiad = _rows(qwen_folder / "gold_olympiadbench.jsonl")
-    minerva = _rows(qwen_folder / "gold_minerva_math.jsonl")
-    college = _rows(qwen_folder / "gold_college_math.jsonl")
-    rare = [gold for row in olympiad for gold in row["final_answer"]]
-    rare += [_boxed(row["solution"]) for row in minerva]
+    rare: list[str] = []
+    for row in _read_rows(qwen_folder / "gold_olympiadbench.jsonl"):
+        rare += row["final_answer"]
+    for row in _read_rows(qwen_folder / "gold_minerva_math.jsonl"):
+        rare.append(_find_boxed(row["solution"]))
+    college = [row["answer"] for row in _read_rows(qwen_folder / "gold_college_math.jsonl")]
+    golds = _select_hard(rare)
+    more_golds = sorted(set(_select_hard(college)) - set(golds))
     rng = random.Random(SEED)
-    golds = _hard_ones(rare)
-    rest = sorted(set(_hard_ones(row["answer"] for row in college)) - set(golds))
-    rng.shuffle(rest)
-    golds = (golds + rest)[:count] if len(golds) < count else golds
+    rng.shuffle(more_golds)
+    if len(golds) < count:
+        golds = (golds + more_golds)[:count]
     rng.shuffle(golds)
     return golds[:count]
 
 
-def labelled_file(path: Path) -> list[Pair]:
-    """Pairs of a jsonl file with the keys gold, answer and label."""
-    return [Pair(row["gold"], row["answer"], bool(row["label"])) for row in _rows(path)]
+def read_labelled_file(path: Path) -> list[Pair]:
+    """Return the pairs of a jsonl file with the keys gold, answer and label."""
+    return [Pair(row["gold"], row["answer"], label=bool(row["label"])) for row in _read_rows(path)]
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
-        raise DataError(f"{path} is not there: benchmarks/README.md names the sources")
+        raise DataError(f"there is no file {path}: benchmarks/README.md names the sources")
     return map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def _after_mark(solution: str) -> str:
-    """What follows the last "A:"; nothing when the model never came to an answer."""
+def _find_answer(solution: str) -> str:
+    """Return the text after the last "A:"; empty if there is none."""
     _, mark, answer = solution.rpartition("A:")
-    return answer.strip() if mark else ""
+    if not mark:
+        return ""
+    return answer.strip()
 
 
-def _mathcoder(path: Path) -> list[Pair]:
-    return [Pair(row["ground_truth"]["answer"], row["completion"]) for row in _rows(path)]
+def _read_mathcoder(path: Path) -> list[Pair]:
+    return [Pair(row["ground_truth"]["answer"], row["completion"]) for row in _read_rows(path)]
 
 
-def _boxed(solution: str) -> str:
-    """The content of the last box; empty when it never closes."""
+def _find_boxed(solution: str) -> str:
+    r"""Return the content of the last `\boxed{}`; empty if it is never closed."""
     _, _, rest = solution.rpartition(r"\boxed{")
     depth = 1
     for position, character in enumerate(rest):
@@ -190,27 +196,24 @@ def _boxed(solution: str) -> str:
     return ""
 
 
-def _bare(gold: str) -> str:
-    """Without the dollars around it."""
-    return gold.strip().strip("$").strip()
-
-
-def _hard_ones(golds: Iterable[str]) -> list[str]:
-    return sorted({bare for gold in golds if _is_hard(bare := _bare(gold))})
+def _select_hard(golds: Iterable[str]) -> list[str]:
+    """Return the hard ones of gold answers, without the dollar signs around them."""
+    formulas = {gold.strip().strip("$").strip() for gold in golds}
+    return sorted(filter(_is_hard, formulas))
 
 
 def _is_hard(gold: str) -> bool:
-    clean = not any(mark in gold for mark in _UNCLEAR) and gold.count("=") < 2
-    return clean and len(gold) >= 8 and not _WORDS.search(gold) and not _PLAIN.fullmatch(gold)
+    if any(mark in gold for mark in _UNCLEAR) or gold.count("=") >= 2:
+        return False
+    return len(gold) >= 8 and not _WORDS.search(gold) and not _PLAIN.fullmatch(gold)
 
 
-# Turn hard golds into pairs whose label is known by how they were made.
+# Turn hard golds into pairs. How an answer is made decides its label.
 
-# Half of the answers are the gold rewritten so that it stays equal, half are the gold with one
+# Half of the answers are the gold, rewritten into an equal one. The other half are the gold with one
 # number or one sign changed.
 
-Rewrite = Callable[[str, random.Random], str | None]
-"""The new text; None when it does not fit this gold."""
+Rewrite = Callable[[str, random.Random], str | None]  # returns None if it cannot change this gold
 
 _TYPESETTING = ((r"\frac", r"\dfrac"), (r"\leqslant", r"\leq"), (r"\geqslant", r"\geq"))
 _DISGUISES = (
@@ -219,88 +222,96 @@ _DISGUISES = (
     r"-\left(-\left({0}\right)\right)",
     r"\frac{{1}}{{2}}\left({0}\right)+\frac{{1}}{{2}}\left({0}\right)",
 )
-# A list, relation, set, interval or a choice of signs: no operand.
+# Lists, relations, sets, intervals and choices of signs, which cannot be operands.
 _NO_EXPRESSION = re.compile(r"[,=<>|\[\]]|\\(?:pm|mp|le|ge|cup|cap|in|\{|infty|circ|angle|sum)")
 _FRACTION = re.compile(r"(?<![\w\)\}])(\s*)\\frac\{([^{}]*)\}\{([^{}]*)\}")
-# Not an index: a letter with another index is another letter.
+# Numbers other than indices: a letter with another index is another letter.
 _NUMBER = re.compile(r"(?<![\d_.])(?<!_\{)\d+")
 
 
 def hard_pairs(golds: list[str]) -> list[Pair]:
-    """One pair a gold, the four kinds in turn."""
+    """Return a pair for each gold: an equal and a different answer in turn."""
     rng = random.Random(SEED)
     pairs: list[Pair] = []
     for position, gold in enumerate(golds):
-        equal = position % 2 == 0
-        kinds = EQUAL_KINDS if equal else DIFFERENT_KINDS
-        first = position // 2 % len(kinds)
-        texts = (kind(gold, rng) for kind in kinds[first:] + kinds[:first])
-        answer = next((text for text in texts if text is not None and text != gold), None)
-        if answer is not None:
-            pairs.append(Pair(gold, answer, equal))
+        is_equal = position % 2 == 0
+        rewrites = EQUAL_REWRITES if is_equal else DIFFERENT_REWRITES
+        first = position // 2 % len(rewrites)
+        for rewrite in rewrites[first:] + rewrites[:first]:
+            answer = rewrite(gold, rng)
+            if answer is not None and answer != gold:
+                pairs.append(Pair(gold, answer, label=is_equal))
+                break
     return pairs
 
 
-def typeset(gold: str, rng: random.Random) -> str | None:
-    """The same in another dress: `\\dfrac` for `\\frac`, plain brackets for tall ones or back."""
+def change_typesetting(gold: str, rng: random.Random) -> str | None:
+    r"""Write `\dfrac` for `\frac`, and plain brackets for tall ones, or the reverse."""
     plain = re.sub(r"\\(?:left|right)(?![a-z])", "", gold)
     for old, new in _TYPESETTING:
         plain = plain.replace(old, new)
-    return plain if plain != gold else gold.replace("(", r"\left(").replace(")", r"\right)")
+    if plain != gold:
+        return plain
+    return gold.replace("(", r"\left(").replace(")", r"\right)")
 
 
-def disguised(gold: str, rng: random.Random) -> str | None:
-    """An expression doubled and halved, or with one added and taken away."""
+def disguise(gold: str, rng: random.Random) -> str | None:
+    """Double and halve an expression, or add one and subtract it."""
     if _NO_EXPRESSION.search(gold):
         return None
     return rng.choice(_DISGUISES).format(gold)
 
 
-def slashed(gold: str, rng: random.Random) -> str | None:
-    """Innermost fractions on one line."""
+def write_fractions_inline(gold: str, rng: random.Random) -> str | None:
+    """Write the innermost fractions on one line."""
     return _FRACTION.sub(r"\1\\left(\\left(\2\\right)/\\left(\3\\right)\\right)", gold)
 
 
-def renumbered(gold: str, rng: random.Random) -> str | None:
-    """One number raised by one, right of an equals sign if there is one.
+def change_number(gold: str, rng: random.Random) -> str | None:
+    """Increase one number by one, right of the equals sign if there is one.
 
-    To the left it may be part of a name, `f^{-1}(x)`, which some checkers take off.
+    Left of it, the number may be part of a name such as `f^{-1}(x)`, which some checkers remove.
     """
     numbers = list(_NUMBER.finditer(gold))
-    right = [number for number in numbers if number.start() > gold.find("=") and number[0] != "0"]
-    numbers = right or numbers
-    if not numbers:
+    preferred = [
+        number for number in numbers if number.start() > gold.find("=") and number[0] != "0"
+    ]
+    candidates = preferred or numbers
+    if not candidates:
         return None
-    number = rng.choice(numbers)
+    number = rng.choice(candidates)
     return f"{gold[: number.start()]}{int(number[0]) + 1}{gold[number.end() :]}"
 
 
-def resigned(gold: str, rng: random.Random) -> str | None:
-    """One sign between two terms turned round."""
+def change_sign(gold: str, rng: random.Random) -> str | None:
+    """Change one sign between two terms."""
     if _NO_EXPRESSION.search(gold) or re.search(r"[+-]\s*[cCk]\b", gold):
         return None
-    signs = [position for position in range(1, len(gold)) if _joins_terms(gold, position)]
-    if not signs:
+    positions = [position for position in range(1, len(gold)) if _joins_terms(gold, position)]
+    if not positions:
         return None
-    chosen = rng.choice(signs)
-    return f"{gold[:chosen]}{'-' if gold[chosen] == '+' else '+'}{gold[chosen + 1 :]}"
+    position = rng.choice(positions)
+    new_sign = {"+": "-", "-": "+"}[gold[position]]
+    return gold[:position] + new_sign + gold[position + 1 :]
 
 
-EQUAL_KINDS: tuple[Rewrite, ...] = (disguised, typeset, slashed)
-DIFFERENT_KINDS: tuple[Rewrite, ...] = (renumbered, resigned)
+EQUAL_REWRITES: tuple[Rewrite, ...] = (disguise, change_typesetting, write_fractions_inline)
+DIFFERENT_REWRITES: tuple[Rewrite, ...] = (change_number, change_sign)
 
 
 def _joins_terms(gold: str, position: int) -> bool:
-    """Whether a sign stands between two terms, outside all brackets.
+    """Return whether there is a sign between two terms at a position, outside all brackets.
 
     Inside brackets a sign may not matter: `(-1)^{m+1}` equals `(-1)^{m-1}`.
     """
+    if gold[position] not in "+-":
+        return False
     before = gold[:position].rstrip()
     depth = sum(map(before.count, "({")) - sum(map(before.count, ")}"))
-    return gold[position] in "+-" and depth == 0 and bool(re.search(r"[\w)}]$", before))
+    return depth == 0 and bool(re.search(r"[\w)}]$", before))
 
 
-# The pairs that are measured, cut to size, and files of them that every subject can read.
+# The pairs that are measured, and files of them for the subjects.
 
 _LOADER = Path(__file__).parents[1] / "tests" / "math" / "hostile.py"
 _NUMBERS = count()
@@ -308,27 +319,24 @@ _NUMBERS = count()
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work; the defaults are the sizes the targets speak of."""
+    """How much to measure; the targets are for the defaults."""
 
     rounds: int = 3
-    share: int = 1
-    """Every so many-th pair of a real set."""
+    step: int = 1  # every how many pairs of a real set one is used
     hard: int = 100
     batch: int = 10_000
     probes: int = 400
     mixed: int = 210
     hostile: int = 200
-    alone: int = 1_000
-    """At most so many hostile cases one by one: all there are."""
+    alone: int = 1_000  # the most hostile answers one by one; there are fewer
     apart: int = 12
     kills: int = 11
-    patience: float = 150.0
-    """Seconds a peer gets for the hostile batch."""
+    patience: float = 150.0  # seconds that a peer has for the hostile batch
 
 
 QUICK = Sizes(
     rounds=1,
-    share=20,
+    step=20,
     hard=24,
     batch=400,
     probes=50,
@@ -343,14 +351,12 @@ QUICK = Sizes(
 
 @dataclass(frozen=True)
 class RatedSet:
-    """Pairs whose checking is timed."""
+    """Pairs to measure the answers per CPU second with."""
 
     name: str
     pairs: list[Pair]
-    target: float
-    """How many times verifiers' answers a CPU second is asked for."""
-    rounds: int = 3
-    """At most; fewer for sets that take the peers long."""
+    target: float  # how many times the rate of verifiers should be reached
+    rounds: int = 3  # at most; fewer for sets that take the peers long
 
     @property
     def is_like_math(self) -> bool:
@@ -359,7 +365,7 @@ class RatedSet:
 
 @dataclass(frozen=True)
 class Sets:
-    """Everything there is to check, and a folder for the files."""
+    """All pairs to check, and a folder for files."""
 
     sizes: Sizes
     gsm8k: RatedSet
@@ -367,52 +373,53 @@ class Sets:
     passed: RatedSet
     mixed: RatedSet
     hard: RatedSet
-    given: RatedSet | None
-    hostile: list[Any]
-    """Cases of tests/cases/hostile_math.jsonl."""
-    good: list[Pair]
-    """To stand beside them: equal pairs, one in ten of which needs the symbolic tier."""
+    extra: RatedSet | None  # the pairs of the option --hard
+    hostile: list[Any]  # the cases of tests/cases/hostile_math.jsonl
+    good: list[Pair]  # equal pairs to check beside them; one in ten needs the symbolic tier
     folder: Path
 
     @property
     def rated(self) -> list[RatedSet]:
-        every = (self.gsm8k, self.qwen, self.passed, self.mixed, self.hard, self.given)
-        return [rated for rated in every if rated is not None]
+        sets = [self.gsm8k, self.qwen, self.passed, self.mixed, self.hard]
+        if self.extra is not None:
+            sets.append(self.extra)
+        return sets
 
-    def file(self, pairs: Iterable[Pair]) -> str:
-        """The path of a new file that holds them as JSON."""
+    def write_file(self, pairs: Iterable[Pair]) -> str:
+        """Write pairs into a new JSON file, and return its path."""
         path = self.folder / f"{next(_NUMBERS)}.json"
         path.write_text(json.dumps([(pair.gold, pair.answer) for pair in pairs]))
         return str(path)
 
 
 def load_sets(data: Path, hard_file: Path | None, folder: Path, sizes: Sizes) -> Sets:
-    """The same for the same data and sizes."""
-    table = _hostile_table()
-    real = [
-        load(data)[:: sizes.share] for load in (gsm8k, qwen, mathcoder_correct, mathcoder_mixed)
-    ]
-    hard = hard_pairs(hard_golds(data, sizes.hard))
+    """Return the sets, which are the same for the same data and sizes."""
+    gsm8k = read_gsm8k(data)[:: sizes.step]
+    qwen = read_qwen(data)[:: sizes.step]
+    passed = read_mathcoder_correct(data)[:: sizes.step]
+    mixed = read_mathcoder_mixed(data)[:: sizes.step]
+    hard = hard_pairs(read_hard_golds(data, sizes.hard))
+    extra = None
+    if hard_file is not None:
+        extra = RatedSet(hard_file.name, read_labelled_file(hard_file), 3, rounds=1)
+    table = _load_hostile_table()
+    good_pairs = table.good_pairs(max(sizes.hostile, 450))
     return Sets(
-        sizes,
-        RatedSet("GSM8K", real[0], 150),
-        RatedSet("Qwen2.5-Math on MATH", real[1], 10),
-        RatedSet("MathCoder on MATH, passed", real[2], 10),
-        RatedSet("MathCoder on MATH, all", real[3], 10, rounds=2),
-        RatedSet("hard expressions", hard, 3, rounds=2),
-        _given(hard_file),
-        table.hostile_cases(),
-        [Pair(gold, answer, True) for gold, answer in table.good_pairs(max(sizes.hostile, 450))],
-        folder,
+        sizes=sizes,
+        gsm8k=RatedSet("GSM8K", gsm8k, 150),
+        qwen=RatedSet("Qwen2.5-Math on MATH", qwen, 10),
+        passed=RatedSet("MathCoder on MATH, passed", passed, 10),
+        mixed=RatedSet("MathCoder on MATH, all", mixed, 10, rounds=2),
+        hard=RatedSet("hard expressions", hard, 3, rounds=2),
+        extra=extra,
+        hostile=table.hostile_cases(),
+        good=[Pair(gold, answer, label=True) for gold, answer in good_pairs],
+        folder=folder,
     )
 
 
-def _given(path: Path | None) -> RatedSet | None:
-    return path and RatedSet(path.name, labelled_file(path), 3, rounds=1)
-
-
-def _hostile_table() -> Any:
-    """The tests' own reader of the table, which no package holds."""
+def _load_hostile_table() -> Any:
+    """Return the module of the tests that reads the hostile cases, which is not in a package."""
     spec = importlib.util.spec_from_file_location("hostile", _LOADER)
     assert spec is not None
     assert spec.loader is not None
@@ -422,42 +429,35 @@ def _hostile_table() -> Any:
     return module
 
 
-# What a measure gives back: rows, tables and remarks.
+# The results of a measure.
 
-Figures = dict[str, Any] | None
-"""What a worker printed; None when it could not be run."""
-MILLI = 1e3
+Figures = dict[str, Any] | None  # what a worker printed; None if it could not be run
 
 
 @dataclass(frozen=True)
-class Found:
-    """The rows of the first table, tables of their own, and sentences under them."""
+class Results:
+    """Rows of the first table, further tables, and notes below them."""
 
     rows: list[Row] = field(default_factory=list[Row])
     tables: list[Table] = field(default_factory=list[Table])
     notes: list[str] = field(default_factory=list[str])
 
-    def __add__(self, other: Found) -> Found:
-        return Found(self.rows + other.rows, self.tables + other.tables, self.notes + other.notes)
+    def add(self, other: Results) -> None:
+        self.rows.extend(other.rows)
+        self.tables.extend(other.tables)
+        self.notes.extend(other.notes)
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A measure by the name `--only` takes."""
-
-    name: str
-    run: Callable[[Subjects, Sets], Found]
-
-
-def figure(figures: Figures, name: str, *, times: float = 1.0) -> float | None:
-    """One figure in another unit; None when there is none."""
-    value = None if figures is None else figures[name]
-    return None if value is None else value * times
+def milliseconds(figures: Figures, name: str) -> float | None:
+    """Return a figure in milliseconds; None if it was not measured."""
+    if figures is None or figures[name] is None:
+        return None
+    return 1000 * figures[name]
 
 
-# The peers of `mathematics.py`: two kinds of verifiers, and the library under both.
+# The peers: two versions of verifiers, and the library that both use.
 
-# What decides a verdict and its cost, alike for all three.
+# The same versions for all three, because these decide a verdict and its cost.
 _MATH_PINS = ("latex2sympy2_extended==1.11.0", "sympy==1.14.0", "antlr4-python3-runtime==4.13.2")
 _VERIFIERS_PINS = ("math-verify==0.9.0", *_MATH_PINS, "datasets==4.6.1", "pydantic==2.14.3")
 
@@ -466,63 +466,61 @@ PROCESSES = "verifiers 0.1.14"
 BARE = "math-verify"
 
 MATH_PEERS = (
-    # Fifty threads of one process.
+    # It uses fifty threads of one process.
     Peer("verifiers", "0.1.11", _VERIFIERS_PINS, label=THREADS),
-    # A pool of one process.
+    # It uses a pool of one process.
     Peer("verifiers", "0.1.14", _VERIFIERS_PINS, label=PROCESSES),
-    # Called directly, in the main thread.
+    # It is called directly, in the main thread.
     Peer("math-verify", "0.9.0", _MATH_PINS, label=BARE),
 )
 
 
-# One face for every subject: check a pair, check many, say what was found.
+# One interface for every subject: check a pair, or many.
 
-# Imported by each subject's own interpreter; a subject's package is imported when it is asked for.
-# A verdict is True, False, or None when the subject itself says that it could not decide.
+# Each subject's own interpreter imports this, and only its own package. A verdict is True, False, or
+# None if the subject itself says that it could not decide.
 
 Verdict = bool | None
 Pairs = Sequence[tuple[str, str]]
 
-# Nobody's fast path: every subject has its symbolic machinery running after these.
+# No subject has a fast path for these, so afterwards its symbolic machinery is loaded.
 WARM_UP = [(f"{n}", rf"\int_0^{{\infty}} {n} e^{{-x}} \, dx") for n in range(1, 9)]
 
 
 class Checker(Protocol):
-    """What a worker needs of a subject."""
+    """The interface of a subject."""
 
-    tiers: Counter[str]
-    """How many verdicts each of the subject's tiers gave, if it has any."""
-    last: str
-    """The latest verdict in the subject's own words, if it has any."""
+    tiers: Counter[str]  # the number of verdicts by tier; empty if the subject has no tiers
+    last: str  # the latest verdict in the subject's own words; empty if it has none
 
     async def check(self, gold: str, answer: str) -> Verdict: ...
 
     async def check_many(self, pairs: Pairs) -> list[Verdict]:
-        """All of them asked at once."""
+        """Check all pairs concurrently."""
         ...
 
     def close(self) -> None:
-        """End every process and thread that was started."""
+        """End all processes and threads that were started."""
         ...
 
 
-def checker_of(subject: str, *, timeout: float, warm_up: Pairs = WARM_UP) -> Checker:
-    """The subject's checker, started and warm."""
+def start_checker(subject: str, *, timeout: float, warm_up: Pairs = WARM_UP) -> Checker:
+    """Return the subject's checker, after it has checked the warm-up pairs."""
     kinds = {"assay": AssayChecker, "math-verify": BareChecker}
     checker = kinds.get(subject, VerifiersChecker)(timeout)
     asyncio.run(checker.check_many(warm_up))
     return checker
 
 
-def leave(checker: Checker) -> None:
-    """End this process, though verifiers' threads may go on for ever and hold up its exit."""
+def exit_process(checker: Checker) -> None:
+    """End this process without waiting for the threads of verifiers, which may never end."""
     checker.close()
     sys.stdout.flush()
     os._exit(0)
 
 
 class AssayChecker:
-    """assay.math; all tiers, the process-wide pool."""
+    """assay.math with all tiers and the process-wide pool."""
 
     def __init__(self, timeout: float) -> None:
         self.math: Any = importlib.import_module("assay.math")
@@ -531,25 +529,27 @@ class AssayChecker:
         self.last = ""
 
     async def check(self, gold: str, answer: str) -> Verdict:
-        return self._found(await self.math.verify_async(gold, answer, timeout=self.timeout))
+        return self._read_verdict(await self.math.verify_async(gold, answer, timeout=self.timeout))
 
     async def check_many(self, pairs: Pairs) -> list[Verdict]:
         verdicts = await self.math.verify_many_async(pairs, timeout=self.timeout)
-        return [self._found(verdict) for verdict in verdicts]
+        return [self._read_verdict(verdict) for verdict in verdicts]
 
     def close(self) -> None:
         importlib.import_module("assay.isolation").shared_pool().close()
 
-    def _found(self, verdict: Any) -> Verdict:
+    def _read_verdict(self, verdict: Any) -> Verdict:
         self.tiers[verdict.tier] += 1
         self.last = verdict.status.replace("_", " ")
-        return verdict.equal if verdict.decided else None
+        if not verdict.decided:
+            return None
+        return verdict.equal
 
 
 class VerifiersChecker:
-    """verifiers' MathRubric through its own reward function.
+    """The reward function of verifiers' MathRubric.
 
-    Its default parser looks for a box; a plain one hands over the answer as it is, and costs less.
+    Its default parser looks for a box. The plain one returns the answer unchanged, and costs less.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -586,21 +586,21 @@ class BareChecker:
         self.last = ""
 
     async def check(self, gold: str, answer: str) -> Verdict:
-        parse, seconds = self.module.parse, self.timeout
+        parse = self.module.parse
         return self.module.verify(
-            parse(f"\\boxed{{{gold}}}", parsing_timeout=seconds),
-            parse(f"\\boxed{{{answer}}}", parsing_timeout=seconds),
-            timeout_seconds=seconds,
+            parse(f"\\boxed{{{gold}}}", parsing_timeout=self.timeout),
+            parse(f"\\boxed{{{answer}}}", parsing_timeout=self.timeout),
+            timeout_seconds=self.timeout,
         )
 
     async def check_many(self, pairs: Pairs) -> list[Verdict]:
         return [await self.check(gold, answer) for gold, answer in pairs]
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing, since nothing was started."""
 
 
-# Read a process and everything it started: CPU seconds, and who is there. Linux's /proc.
+# Read the CPU seconds of a process and of its descendants from /proc of Linux.
 
 Result = TypeVar("Result")
 
@@ -610,53 +610,52 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Process:
-    """One that is alive, or dead and not waited for.
-
-    Its seconds include those of the children it has waited for.
-    """
+    """A process that is alive, or that has ended and was not waited for."""
 
     pid: int
     parent: int
-    seconds: float
+    seconds: float  # of CPU, including those of ended children
 
 
-def seconds_so_far() -> float:
-    """CPU seconds of this process and of all it started, the living and the dead."""
-    return _own_seconds() + _seconds_below()
+def cpu_seconds_so_far() -> float:
+    """Return the CPU seconds of this process and of all its descendants, including ended ones."""
+    return _own_cpu_seconds() + _cpu_seconds_of_descendants()
 
 
-def seconds_of(work: Callable[[], Result]) -> tuple[Result, float]:
-    """What the work gives, and its CPU seconds in this process and all below."""
-    # Looking at other processes takes milliseconds itself: before the first look at our own clock
-    # and after the last.
-    below = _seconds_below()
-    own = _own_seconds()
+def time_work(work: Callable[[], Result]) -> tuple[Result, float]:
+    """Return the result of a function, and its CPU seconds in this process and its descendants."""
+    # Reading other processes takes milliseconds, so it is done outside the span of our own clock.
+    descendants_before = _cpu_seconds_of_descendants()
+    own_before = _own_cpu_seconds()
     result = work()
-    spent = _own_seconds() - own
-    return result, spent + _seconds_below() - below
+    own = _own_cpu_seconds() - own_before
+    return result, own + _cpu_seconds_of_descendants() - descendants_before
 
 
 def descendants(root: int | None = None) -> list[Process]:
-    """All processes below this one (or `root`), parents before children."""
-    by_parent: dict[int, list[Process]] = {}
+    """Return all descendants of this process (or of `root`), parents before children."""
+    children_of: dict[int, list[Process]] = {}
     for process in _processes():
-        by_parent.setdefault(process.parent, []).append(process)
-    found: list[Process] = []
-    waiting = [os.getpid() if root is None else root]
+        children_of.setdefault(process.parent, []).append(process)
+    if root is None:
+        root = os.getpid()
+    processes: list[Process] = []
+    waiting = deque([root])
     while waiting:
-        children = by_parent.get(waiting.pop(0), [])
-        found += children
-        waiting += [child.pid for child in children]
-    return found
+        for child in children_of.get(waiting.popleft(), []):
+            processes.append(child)
+            waiting.append(child.pid)
+    return processes
 
 
-def _own_seconds() -> float:
-    """Of this process, and of its children that it has waited for."""
-    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+def _own_cpu_seconds() -> float:
+    """Return the CPU seconds of this process, and of the children that it has waited for."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def _seconds_below() -> float:
+def _cpu_seconds_of_descendants() -> float:
     return sum(process.seconds for process in descendants())
 
 
@@ -665,32 +664,32 @@ def _processes() -> Iterator[Process]:
         try:
             stat = (folder / "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # Ended since it was listed.
-        # The name, in parentheses, may hold blanks and parentheses of its own.
+            continue  # it has ended since it was listed
+        # The name is in parentheses, and may contain spaces and parentheses.
         fields = stat.rpartition(")")[2].split()
         ticks = sum(map(int, fields[11:15]))
-        yield Process(int(folder.name), int(fields[1]), ticks / _TICKS)
+        yield Process(pid=int(folder.name), parent=int(fields[1]), seconds=ticks / _TICKS)
 
 
-# Check pairs with one subject and print cost and verdicts as one JSON line.
+# Check pairs with one subject, and print the cost and the verdicts as one JSON line.
 
-# Started in a fresh process by `harness.py`; its only argument is the task as JSON: `subject`,
-# `pairs` (a JSON file), `timeout`. The subject is imported and warm before the clock starts, on
-# integrals that are in no set; the pairs themselves it has never seen.
+# `harness.py` starts it in a new process; its only argument is the task as JSON: `subject`, `pairs` (a
+# JSON file), `timeout`. The subject is imported and warmed up before the measurement, on integrals that
+# are in none of the sets; it has not seen the pairs before.
 
 _SIGNS: dict[Verdict, str] = {True: "1", False: "0", None: "?"}
 
 
-def rate_measure(checker: Checker, pairs: Pairs) -> dict[str, Any]:
-    """CPU seconds of this process and its children, and a character a verdict."""
-    ready = seconds_so_far()
+def measure_rate(checker: Checker, pairs: Pairs) -> dict[str, Any]:
+    """Return the CPU seconds of this process and its children, and a character per verdict."""
+    start_seconds = cpu_seconds_so_far()
     checker.tiers.clear()
     gc.collect()
-    verdicts, seconds = seconds_of(lambda: asyncio.run(checker.check_many(pairs)))
+    verdicts, seconds = time_work(lambda: asyncio.run(checker.check_many(pairs)))
     return {
         "answers": len(verdicts),
         "cpu_seconds": seconds,
-        "start_seconds": ready,
+        "start_seconds": start_seconds,
         "verdicts": "".join(_SIGNS[verdict] for verdict in verdicts),
         "tiers": dict(checker.tiers),
     }
@@ -699,135 +698,156 @@ def rate_measure(checker: Checker, pairs: Pairs) -> dict[str, Any]:
 def rate_main() -> None:
     task: dict[str, Any] = json.loads(sys.argv[1])
     pairs = [(gold, answer) for gold, answer in json.loads(Path(task["pairs"]).read_text())]
-    checker = checker_of(task["subject"], timeout=task["timeout"])
-    print(json.dumps(rate_measure(checker, pairs)))
-    leave(checker)
+    checker = start_checker(task["subject"], timeout=task["timeout"])
+    print(json.dumps(measure_rate(checker, pairs)))
+    exit_process(checker)
 
 
-# Feel the pulse of the event loop while one subject checks a large batch.
+# Measure how long the event loop is blocked while one subject checks a large batch.
 
-# Started in a fresh process by `harness.py`; its only argument is the task as JSON: `subject`,
-# `pairs` and `probes` (JSON files), `door` (many or each), `timeout`. Prints one JSON line: the
-# longest silence of a heartbeat, and how long single checks took that were asked meanwhile.
+# `harness.py` starts it in a new process; its only argument is the task as JSON: `subject`, `pairs` and
+# `probes` (JSON files), `call` (many or each), `timeout`. Prints one JSON line: the longest time that the
+# event loop was blocked, and how long single checks took that were made meanwhile.
 
-LOOP_BEAT_SECONDS = 0.001
+TICK_SECONDS = 0.001
 PROBE_SECONDS = 0.002
 
 
-async def loop_beat(gaps: list[float]) -> None:
-    """Note how late each beat comes."""
+async def record_delays(delays: list[float]) -> None:
+    """Wake up at short intervals, and record the delay of each wake-up."""
     previous = time.perf_counter()
     while True:
-        await asyncio.sleep(LOOP_BEAT_SECONDS)
+        await asyncio.sleep(TICK_SECONDS)
         now = time.perf_counter()
-        gaps.append(now - previous - LOOP_BEAT_SECONDS)
+        delays.append(now - previous - TICK_SECONDS)
         previous = now
 
 
-async def probe(checker: Checker, pairs: Pairs, asked: list[tuple[float, float]]) -> None:
-    """Ask for one check after the other at a fixed pace, whether or not the last was answered."""
+@dataclass
+class Probe:
+    """A single check that is made while a batch runs."""
 
-    async def ask(gold: str, answer: str) -> None:
-        began = time.perf_counter()
+    started: float
+    seconds: float
+
+
+async def run_probes(checker: Checker, pairs: Pairs) -> list[Probe]:
+    """Start a check at fixed intervals, whether or not the previous ones have ended."""
+    finished: list[Probe] = []
+
+    async def check(gold: str, answer: str) -> None:
+        started = time.perf_counter()
         await checker.check(gold, answer)
-        asked.append((began, time.perf_counter() - began))
+        finished.append(Probe(started, time.perf_counter() - started))
 
     async with asyncio.TaskGroup() as group:
         for gold, answer in pairs:
             await asyncio.sleep(PROBE_SECONDS)
-            group.create_task(ask(gold, answer))
+            group.create_task(check(gold, answer))
+    return finished
 
 
-async def loop_measure(checker: Checker, pairs: Pairs, probes: Pairs, door: str) -> dict[str, Any]:
-    """One batch, the heart beating and the probes asking beside it."""
-    gaps: list[float] = []
-    asked: list[tuple[float, float]] = []
-    heart = asyncio.create_task(loop_beat(gaps))
+async def measure_event_loop(
+    checker: Checker, pairs: Pairs, probe_pairs: Pairs, call: str
+) -> dict[str, Any]:
+    """Check a batch while the delays of the event loop are recorded and single checks are made."""
+    delays: list[float] = []
+    recording = asyncio.create_task(record_delays(delays))
     await asyncio.sleep(0.1)
-    gaps.clear()
-    began = time.perf_counter()
-    asking = asyncio.create_task(probe(checker, probes, asked))
-    if door == "many":
+    delays.clear()
+    started = time.perf_counter()
+    probing = asyncio.create_task(run_probes(checker, probe_pairs))
+    if call == "many":
         await checker.check_many(pairs)
     else:
         await asyncio.gather(*(checker.check(gold, answer) for gold, answer in pairs))
     ended = time.perf_counter()
-    await asyncio.sleep(2 * LOOP_BEAT_SECONDS)  # for the beat that may be waiting
-    longest = max(gaps)
-    await asking
-    heart.cancel()
-    # A probe asked after the batch has no crowd to fight.
-    latencies = sorted(latency for when, latency in asked if when <= ended)
+    await asyncio.sleep(2 * TICK_SECONDS)  # until a delayed wake-up is recorded
+    longest = max(delays)
+    # Probes that started after the batch do not compete with it.
+    probes = [probe for probe in await probing if probe.started <= ended]
+    recording.cancel()
+    seconds = sorted(probe.seconds for probe in probes)
+    p99 = None
+    if seconds:
+        p99 = seconds[int(len(seconds) * 0.99)]
     return {
-        "wall_seconds": ended - began,
+        "wall_seconds": ended - started,
         "longest_gap_seconds": longest,
-        "p99_seconds": latencies[int(len(latencies) * 0.99)] if latencies else None,
-        "probes": len(latencies),
+        "p99_seconds": p99,
+        "probes": len(seconds),
     }
 
 
 def loop_main() -> None:
     task: dict[str, Any] = json.loads(sys.argv[1])
-    pairs, probes = (json.loads(Path(task[name]).read_text()) for name in ("pairs", "probes"))
-    checker = checker_of(task["subject"], timeout=task["timeout"])
-    print(json.dumps(asyncio.run(loop_measure(checker, pairs, probes, task["door"]))))
-    leave(checker)
+    pairs = json.loads(Path(task["pairs"]).read_text())
+    probe_pairs = json.loads(Path(task["probes"]).read_text())
+    checker = start_checker(task["subject"], timeout=task["timeout"])
+    figures = asyncio.run(measure_event_loop(checker, pairs, probe_pairs, task["call"]))
+    print(json.dumps(figures))
+    exit_process(checker)
 
 
-# Kill a subject's worker processes and see how soon, and whether, it answers again.
+# Kill a subject's worker processes, and measure whether and how soon it answers again.
 
-# Started in a fresh process by `harness.py`; its only argument is the task as JSON: `subject`,
-# `times`, `timeout`. Prints one JSON line: milliseconds from the kill to the next verdict and the
-# same check with all workers alive, each the middle one, and how many verdicts were right.
-
-
-def starters() -> set[int]:
-    """Processes that only start others, which has to be asked while those are alive."""
-    alive = descendants()
-    return {process.pid for process in alive} & {process.parent for process in alive}
+# `harness.py` starts it in a new process; its only argument is the task as JSON: `subject`, `times`,
+# `timeout`. Prints one JSON line: the median seconds from the kill to the next verdict and of the same
+# check with all workers alive, and how many verdicts were right.
 
 
-def pair(number: int) -> tuple[str, str]:
-    """A sum that was not asked before, so that it must be worked out; cheap for every engine."""
+def find_supervisors() -> set[int]:
+    """Return the processes that start workers, and so have children as long as these live."""
+    processes = descendants()
+    return {process.pid for process in processes} & {process.parent for process in processes}
+
+
+def new_pair(number: int) -> tuple[str, str]:
+    """Return a sum that was not checked before, so that it has to be computed; it is cheap."""
     return str(number * (number + 1) // 2), rf"\sum_{{k=1}}^{{{number}}} k"
 
 
-async def measure(checker: Checker, times: int) -> dict[str, Any]:
-    """Checks with all workers alive, then each right after all of them were killed."""
-    spared = starters()
-    undisturbed = [await timed(checker, number) for number in range(101, 101 + times)]
-    disturbed: list[tuple[float, bool]] = []
+async def measure_kills(checker: Checker, times: int) -> dict[str, Any]:
+    """Time checks with all workers alive, then checks right after all workers were killed."""
+    supervisors = find_supervisors()
+    seconds_alive: list[float] = []
+    for number in range(101, 101 + times):
+        started = time.perf_counter()
+        await checker.check(*new_pair(number))
+        seconds_alive.append(time.perf_counter() - started)
+
+    seconds_killed: list[float] = []
+    right = 0
     for number in range(501, 501 + times):
         for process in descendants():
-            if process.pid not in spared:
+            if process.pid not in supervisors:
                 os.kill(process.pid, signal.SIGKILL)
-        disturbed.append(await timed(checker, number))
+        started = time.perf_counter()
+        verdict = await checker.check(*new_pair(number))
+        seconds_killed.append(time.perf_counter() - started)
+        right += verdict is True
     return {
-        "check_seconds": median(seconds for seconds, _ in undisturbed),
-        "replace_seconds": median(seconds for seconds, _ in disturbed),
-        "right": sum(right for _, right in disturbed),
+        "check_seconds": median(seconds_alive),
+        "replace_seconds": median(seconds_killed),
+        "right": right,
         "times": times,
     }
 
 
-async def timed(checker: Checker, number: int) -> tuple[float, bool]:
-    began = time.perf_counter()
-    verdict = await checker.check(*pair(number))
-    return time.perf_counter() - began, verdict is True
-
-
 def replace_main() -> None:
     task: dict[str, Any] = json.loads(sys.argv[1])
-    checker = checker_of(task["subject"], timeout=task["timeout"])
-    print(json.dumps(asyncio.run(measure(checker, task["times"]))))
-    leave(checker)
+    checker = start_checker(task["subject"], timeout=task["timeout"])
+    print(json.dumps(asyncio.run(measure_kills(checker, task["times"]))))
+    exit_process(checker)
 
 
-# Double the size of hostile texts, and take the time that this process needs to say no to each.
+# Check hostile texts of doubling size, and measure the time in this process.
 
-# What reads a completion and what decides in the first two tiers runs in the caller, so it must be linear.
+# Reading a completion and the first two tiers run in the caller's process, so they must be linear.
 
-SMALLEST_TEXT, LARGEST_TEXT = 1 << 14, 1 << 20
+SMALLEST_TEXT = 1 << 14
+LARGEST_TEXT = 1 << 20
+# By kind: the text that is repeated, and the text that closes each repetition.
 LONG_TEXTS: dict[str, tuple[str, str]] = {
     "open formulas": (r"\(", ""),
     "open displays": (r"\[", ""),
@@ -860,52 +880,58 @@ LONG_TEXTS: dict[str, tuple[str, str]] = {
     "quotients": ("1/", ""),
     "zero-width characters": ("\u200b", ""),
 }
-"""By kind: what is repeated, and what closes each."""
 
 
 def linear_main() -> None:
     from assay.checks import MathEqual
     from assay.math import MathOptions, verify
 
-    rules, checks = MathOptions(symbolic=False, solved=True), (MathEqual(), MathEqual(strict=True))
+    options = MathOptions(symbolic=False, solved=True)
+    checks = (MathEqual(), MathEqual(strict=True))
 
-    def seconds(text: str) -> float:
-        began = time.process_time()
+    def time_text(text: str) -> float:
+        started = time.process_time()
         for check in checks:
-            read = check.read(text)
-            verify("7", read if isinstance(read, str) else text, options=rules)
-        verify("7", text, options=rules)
-        verify(text, "7", options=rules)
-        return time.process_time() - began
+            answer = check.read(text)
+            if not isinstance(answer, str):
+                answer = text
+            verify("7", answer, options=options)
+        verify("7", text, options=options)
+        verify(text, "7", options=options)
+        return time.process_time() - started
 
-    seconds(r"So it is \boxed{\frac12}.")
-    found: dict[str, list[float]] = {}
+    time_text(r"So it is \boxed{\frac12}.")  # warms up
+    seconds: dict[str, list[float]] = {}
     for kind, (unit, closing) in LONG_TEXTS.items():
-        size, found[kind] = SMALLEST_TEXT, []
-        while size <= LARGEST_TEXT and sum(found[kind]) < TIMEOUT:
+        seconds[kind] = []
+        size = SMALLEST_TEXT
+        while size <= LARGEST_TEXT and sum(seconds[kind]) < TIMEOUT:
             times = size // len(unit + closing)
-            found[kind].append(seconds(unit * times + closing * times))
+            seconds[kind].append(time_text(unit * times + closing * times))
             size *= 2
-    print(json.dumps(found))
+    print(json.dumps(seconds))
 
 
-def measure_linear(subjects: Subjects, sets: Sets) -> Found:
-    """Thirty kinds of hostile text, each twice as long as the one before, up to a mebibyte."""
-    figures = subjects.measure("assay", "mathematics.py:linear")
-    if figures is None:
-        return Found(notes=["the time of long texts was not measured"])
-    sizes = (LARGEST_TEXT // SMALLEST_TEXT).bit_length()
-    done = {kind: taken for kind, taken in figures.items() if len(taken) == sizes}
-    # Below a millisecond a clock tells growth from noise no more.
-    growth = max((taken[-1] / max(taken[-3], 1e-3) for taken in done.values()), default=None)
-    slowest = max((taken[-1] for taken in figures.values()), default=None)
+def measure_linear(subjects: Subjects, sets: Sets) -> Results:
+    """Check thirty kinds of hostile text, each twice as long as the one before, up to 1 MiB."""
+    seconds = subjects.measure("assay", "mathematics.py:linear")
+    if seconds is None:
+        return Results(notes=["the time of long texts was not measured"])
+    size_count = (LARGEST_TEXT // SMALLEST_TEXT).bit_length()
+    complete = [times for times in seconds.values() if len(times) == size_count]
+    growth = None
+    if complete:
+        # Below a millisecond, growth cannot be distinguished from noise.
+        growth = max(times[-1] / max(times[-3], 1e-3) for times in complete)
     rows = [
-        _counted(
-            "kinds of hostile text read up to 1 MiB in the caller", len(done), least=len(LONG_TEXTS)
+        _limited_count(
+            "kinds of hostile text read up to 1 MiB in the caller",
+            len(complete),
+            at_least=len(LONG_TEXTS),
         ),
         Row(
             "the slowest of them at 1 MiB",
-            figure({"s": slowest}, "s", times=MILLI),
+            1000 * max(times[-1] for times in seconds.values()),
             None,
             "ms",
             target=Limit(1000, "at most", "ms"),
@@ -918,81 +944,76 @@ def measure_linear(subjects: Subjects, sets: Sets) -> Found:
             target=Limit(8, "at most", ""),
         ),
     ]
-    lines = tuple(
-        (kind, *(f"{1000 * seconds:.1f}" for seconds in taken[::2]))
-        for kind, taken in figures.items()
-    )
-    headings = (
-        "CPU milliseconds",
-        *(f"{SMALLEST_TEXT * 4**step >> 10} KiB" for step in range((sizes + 1) // 2)),
-    )
-    return Found(
-        rows,
-        [
-            Table(
-                "Hostile texts of doubled size, read and refused four times each:", headings, lines
-            )
-        ],
-    )
+    lines: list[tuple[str, ...]] = []
+    for kind, times in seconds.items():
+        lines.append((kind, *(f"{1000 * time:.1f}" for time in times[::2])))
+    sizes = [SMALLEST_TEXT * 4**step for step in range((size_count + 1) // 2)]
+    headings = ("CPU milliseconds", *(f"{size >> 10} KiB" for size in sizes))
+    title = "Hostile texts of doubled size, read and refused four times each:"
+    return Results(rows, [Table(title, headings, tuple(lines))])
 
 
-# Give hostile answers to one subject, and tell each verdict as it comes.
+# Give hostile answers to one subject, and print each verdict as soon as it is known.
 
-# Started in a fresh process by `math_watch.py`, which may have to kill it; its only argument is the
-# task as JSON: `subject`, `pairs` (a JSON file), `timeout`, `way` and `limit`. Prints JSON lines:
-# `{"beat": s}` while the event loop lives, `{"case": n, "verdict": v, "seconds": s}` for each answer,
-# and a last line when all is done. The ways:
+# `watch` starts it in a new process, which it may have to kill; its only argument is the task as JSON:
+# `subject`, `pairs` (a JSON file), `timeout`, `mode` and `limit`. Prints JSON lines: `{"beat": s}` while
+# the event loop runs, `{"case": n, "verdict": v, "seconds": s}` for each answer, and a last line when all
+# is done. The modes:
 
-# - `together`: all pairs at once in one event loop,
+# - `together`: all pairs concurrently in one event loop,
 # - `alone`: one after the other in one event loop,
 # - `apart`: each in a forked process of its own, killed after `limit` seconds.
 
 BEAT_SECONDS = 0.25
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
-def tell(**news: Any) -> None:
-    """One line, at once: there may be no later."""
-    print(json.dumps(news), flush=True)
+def report(**fields: Any) -> None:
+    """Print a line at once, since the process may be killed."""
+    print(json.dumps(fields), flush=True)
 
 
 async def beat() -> None:
     while True:
-        tell(beat=time.monotonic())
+        report(beat=time.monotonic())
         await asyncio.sleep(BEAT_SECONDS)
 
 
-async def ask(checker: Checker, number: int, gold: str, answer: str) -> None:
-    """One check; whatever it raises is told too."""
-    began = time.perf_counter()
+async def check_and_report(checker: Checker, number: int, gold: str, answer: str) -> None:
+    """Check a pair, and report the verdict or the error."""
+    started = time.perf_counter()
     try:
         verdict: Any = await checker.check(gold, answer)
-    except Exception as error:  # noqa: BLE001 - the outcome is what is measured
+    except Exception as error:  # noqa: BLE001 - errors are results here
         verdict = f"{type(error).__name__}: {error}"[:200]
-    seconds = time.perf_counter() - began
-    tell(case=number, verdict=verdict, seconds=seconds, words=checker.last)
+    seconds = time.perf_counter() - started
+    report(case=number, verdict=verdict, seconds=seconds, words=checker.last)
 
 
-async def together(checker: Checker, pairs: Pairs) -> None:
-    heart = asyncio.create_task(beat())
-    await asyncio.gather(*(ask(checker, n, *pair) for n, pair in enumerate(pairs)))
-    heart.cancel()
+async def check_together(checker: Checker, pairs: Pairs) -> None:
+    beating = asyncio.create_task(beat())
+    checks = [check_and_report(checker, number, *pair) for number, pair in enumerate(pairs)]
+    await asyncio.gather(*checks)
+    beating.cancel()
 
 
-async def alone(checker: Checker, pairs: Pairs) -> None:
-    heart = asyncio.create_task(beat())
+async def check_alone(checker: Checker, pairs: Pairs) -> None:
+    beating = asyncio.create_task(beat())
     for number, pair in enumerate(pairs):
-        await ask(checker, number, *pair)
-    heart.cancel()
+        await check_and_report(checker, number, *pair)
+    beating.cancel()
 
 
-def in_one_process(task: dict[str, Any], pairs: Pairs) -> None:
-    """Ask them all, then close and count what stays."""
+def check_in_one_process(task: dict[str, Any], pairs: Pairs) -> None:
+    """Check all pairs, close the checker, and count the processes and threads that remain."""
     threads = threading.active_count()
-    checker = checker_of(task["subject"], timeout=task["timeout"])
-    asyncio.run({"together": together, "alone": alone}[task["way"]](checker, pairs))
+    checker = start_checker(task["subject"], timeout=task["timeout"])
+    if task["mode"] == "together":
+        asyncio.run(check_together(checker, pairs))
+    else:
+        asyncio.run(check_alone(checker, pairs))
     checker.close()
-    tell(
+    report(
         peak_bytes=peak_bytes(),
         processes_left=len(descendants()),
         threads_left=threading.active_count() - threads,
@@ -1000,43 +1021,45 @@ def in_one_process(task: dict[str, Any], pairs: Pairs) -> None:
 
 
 def peak_bytes() -> int:
-    """Of the largest process that was started and has ended; of this one when there was none."""
-    started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return 1024 * (started or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    """Return the peak memory of the largest ended child; of this process if it had none."""
+    of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return 1024 * (of_children or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def apart(task: dict[str, Any], pairs: Pairs) -> None:
-    """Fork for each pair once the packages are loaded; a fresh import each would take minutes."""
-    subject, timeout, half = task["subject"], task["timeout"], len(WARM_UP) // 2
-    checker_of(subject, timeout=timeout, warm_up=WARM_UP[:half]).close()
+def check_apart(task: dict[str, Any], pairs: Pairs) -> None:
+    """Fork a process for each pair, after the imports, which would take minutes in each of them."""
+    subject = task["subject"]
+    timeout = task["timeout"]
+    half = len(WARM_UP) // 2
+    start_checker(subject, timeout=timeout, warm_up=WARM_UP[:half]).close()
     for number, pair in enumerate(pairs):
         child = os.fork()
         if child == 0:
             os.setsid()
-            # The other half: what the parent was asked may be remembered here.
-            checker = checker_of(subject, timeout=timeout, warm_up=WARM_UP[half:])
-            asyncio.run(ask(checker, number, *pair))
+            # It may have a cache of the pairs that its parent has checked.
+            checker = start_checker(subject, timeout=timeout, warm_up=WARM_UP[half:])
+            asyncio.run(check_and_report(checker, number, *pair))
             os._exit(0)
-        if not ended(child, task["limit"]):
-            tell(case=number, verdict=f"no answer in {task['limit']} s", seconds=task["limit"])
+        if not ends_in_time(child, task["limit"]):
+            report(case=number, verdict=f"no answer in {task['limit']} s", seconds=task["limit"])
         kill_group(child)
-    tell(finished=True)
+    report(finished=True)
 
 
-def ended(child: int, seconds: float) -> bool:
-    """Whether the child ended by itself in time; it is gone afterwards in any case."""
+def ends_in_time(child: int, seconds: float) -> bool:
+    """Return whether a child ends by itself in time; if it does not, kill it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if os.waitpid(child, os.WNOHANG)[0]:
             return True
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     kill_group(child)
     os.waitpid(child, 0)
     return False
 
 
 def kill_group(leader: int) -> None:
-    """The child's own pool may outlive it."""
+    """Kill a child and its own pool, which may outlive it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
 
@@ -1044,30 +1067,27 @@ def kill_group(leader: int) -> None:
 def hostile_main() -> None:
     task: dict[str, Any] = json.loads(sys.argv[1])
     pairs: Pairs = json.loads(Path(task["pairs"]).read_text())
-    if task["way"] == "apart":
-        apart(task, pairs)
+    if task["mode"] == "apart":
+        check_apart(task, pairs)
     else:
-        in_one_process(task, pairs)
+        check_in_one_process(task, pairs)
 
 
-# Run a worker that may freeze, read what it tells, and end it from outside when it must be.
+# Run a worker that may freeze, read what it reports, and kill it if necessary.
 
-_STEP_SECONDS = 0.25
+_READ_SECONDS = 0.25
 _GRACE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What a worker told, and how it came to its end."""
+    """What a worker reported, and how it ended."""
 
     lines: list[dict[str, Any]]
-    end: str
-    """`ended` by itself, `frozen` when it was silent for too long, or `late`."""
+    end: str  # `ended` by itself, `frozen` if it printed nothing for too long, or `late`
     seconds: float
-    silence: float
-    """The longest time without a line."""
-    left: int
-    """Processes it started that were still alive a second after it had ended."""
+    silence: float  # the longest time without a line
+    left: int  # its descendants that were alive a second after it had ended
 
     @property
     def verdicts(self) -> dict[int, Any]:
@@ -1075,7 +1095,7 @@ class Watched:
 
     @property
     def words(self) -> dict[int, str]:
-        """Verdicts in the subject's own words, where it has any."""
+        """Return the verdicts in the subject's own words, if it has any."""
         return {line["case"]: line["words"] for line in self.lines if line.get("words")}
 
     @property
@@ -1084,13 +1104,14 @@ class Watched:
 
     @property
     def last(self) -> dict[str, Any]:
-        """The closing line; empty when there was none."""
-        done = self.lines and not {"case", "beat"} & self.lines[-1].keys()
-        return self.lines[-1] if done else {}
+        """Return the line after all cases; empty if the worker did not get that far."""
+        if not self.lines or "case" in self.lines[-1] or "beat" in self.lines[-1]:
+            return {}
+        return self.lines[-1]
 
     @property
-    def remains(self) -> tuple[int, int] | None:
-        """Processes and threads that were left; None when the worker never got so far."""
+    def remaining(self) -> tuple[int, int] | None:
+        """Return the processes and threads that remained; None if this is not known."""
         if not self.last:
             return None
         return self.left + self.last["processes_left"], self.last["threads_left"]
@@ -1099,9 +1120,9 @@ class Watched:
 def watch(
     interpreter: Path, name: str, task: dict[str, Any], *, quiet: float, total: float
 ) -> Watched:
-    """Run it until it ends, is silent for `quiet` seconds or has had `total` seconds.
+    """Run a worker until it ends, is silent for `quiet` seconds or has run for `total` seconds.
 
-    Silence counts from the first line: before it, packages are imported.
+    Silence counts from the first line, since packages are imported before it.
     """
     process = subprocess.Popen(
         (str(interpreter), *worker(name), json.dumps(task)),
@@ -1114,193 +1135,223 @@ def watch(
     try:
         return _listen(process, quiet=quiet, total=total)
     finally:
-        _watch_end(process, descendants(process.pid))
+        for pid in [process.pid, *(child.pid for child in descendants(process.pid))]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
 
 
 def _listen(process: subprocess.Popen[bytes], *, quiet: float, total: float) -> Watched:
     assert process.stdout is not None
-    began = heard = time.monotonic()
-    buffer, lines, silence, end = b"", list[dict[str, Any]](), 0.0, "ended"
-    family: set[int] = set()
+    started = time.monotonic()
+    last_heard = started
+    buffer = b""
+    lines: list[dict[str, Any]] = []
+    silence = 0.0
+    end = "ended"
+    seen_processes: set[int] = set()
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            exited = process.poll() is not None
+            has_exited = process.poll() is not None
             text = b""
-            if selector.select(_STEP_SECONDS):
+            if selector.select(_READ_SECONDS):
                 text = os.read(process.stdout.fileno(), 1 << 16)
             now = time.monotonic()
             buffer += text
-            *whole, buffer = buffer.split(b"\n")
-            new = [json.loads(line) for line in whole if line.startswith(b"{")]
-            if new:
-                silence = max(silence, now - heard) if lines else 0.0
-                heard = now
-                lines += new
-            family |= {member.pid for member in descendants(process.pid)}
-            if exited and not text:
+            *complete, buffer = buffer.split(b"\n")
+            new_lines = [json.loads(line) for line in complete if line.startswith(b"{")]
+            if new_lines:
+                if lines:
+                    silence = max(silence, now - last_heard)
+                last_heard = now
+                lines += new_lines
+            seen_processes |= {child.pid for child in descendants(process.pid)}
+            if has_exited and not text:
                 break
-            if lines and now - heard > quiet:
+            if lines and now - last_heard > quiet:
                 end = "frozen"
                 break
-            if now - began > total:
+            if now - started > total:
                 end = "late"
                 break
-    left = _alive(family) if end == "ended" else 0
-    return Watched(lines, end, time.monotonic() - began, max(silence, now - heard), left)
+    left = 0
+    if end == "ended":
+        left = _count_alive(seen_processes)
+    return Watched(
+        lines=lines,
+        end=end,
+        seconds=time.monotonic() - started,
+        silence=max(silence, now - last_heard),
+        left=left,
+    )
 
 
-def _alive(family: set[int]) -> int:
+def _count_alive(pids: set[int]) -> int:
+    """Return how many processes are alive after a short time."""
     deadline = time.monotonic() + _GRACE_SECONDS
-    while family and time.monotonic() < deadline:
+    while pids and time.monotonic() < deadline:
         time.sleep(0.05)
-        family = {pid for pid in family if Path(f"/proc/{pid}").exists()}
-    return len(family)
+        pids = {pid for pid in pids if Path(f"/proc/{pid}").exists()}
+    return len(pids)
 
 
-def _watch_end(process: subprocess.Popen[bytes], family: list[Any]) -> None:
-    for pid in [process.pid, *(member.pid for member in family)]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-# Answers a CPU second, and how many of them are right.
+# Measure the answers per CPU second, and how many of them are right.
 
 SUBJECTS = ("assay", THREADS, PROCESSES, BARE)
 TIERS = ("normalize", "algebra", "symbolic")
-TIMEOUT = 5.0
-"""Seconds, which is everybody's default."""
+TIMEOUT = 5.0  # seconds; the default of all subjects
 
 
-def measure_rates(subjects: Subjects, sets: Sets) -> Found:
-    """Every set with every subject, in turn, in fresh processes."""
-    measured = {rated.name: _in_turn(subjects, sets, rated) for rated in sets.rated}
-    rows = [row for rated in sets.rated for row in _rate_rows(rated, measured[rated.name])]
-    right = [_right_row(rated, measured[rated.name]) for rated in (sets.gsm8k, sets.qwen)]
-    starts = [_start_row(measured[sets.gsm8k.name], peer) for peer in (THREADS, PROCESSES, BARE)]
-    shares = [_share_row(rated, measured[rated.name]["assay"]) for rated in sets.rated]
-    labelled = [rated for rated in sets.rated if _is_labelled(rated)]
+def measure_rates(subjects: Subjects, sets: Sets) -> Results:
+    """Check every set with every subject, in turn, in new processes."""
+    figures = {rated.name: _measure_in_turn(subjects, sets, rated) for rated in sets.rated}
+    rows: list[Row] = []
+    for rated in sets.rated:
+        rows += _rate_rows(rated, figures[rated.name])
+    for rated in (sets.gsm8k, sets.qwen):
+        rows.append(_accuracy_row(rated, figures[rated.name]))
+    for peer in (THREADS, PROCESSES, BARE):
+        rows.append(_start_row(figures[sets.gsm8k.name], peer))
+    for rated in sets.rated:
+        rows.append(_symbolic_row(rated, figures[rated.name]["assay"]))
+
+    confusion_lines: list[tuple[str, ...]] = []
+    tier_lines: list[tuple[str, ...]] = []
+    for rated in sets.rated:
+        tier_lines.append(_tier_line(rated, figures[rated.name]["assay"]))
+        if any(pair.label is None for pair in rated.pairs):
+            continue
+        for subject in SUBJECTS:
+            cells = _confusion_cells(rated.pairs, figures[rated.name][subject])
+            confusion_lines.append((rated.name, subject, *cells))
     tables = [
         Table(
             "Verdicts against labels (yes/no: the subject's verdict; right or wrong: the label):",
             ("set", "subject", "right", "yes right", "yes wrong", "no wrong", "no right"),
-            tuple(
-                (rated.name, subject, *_confusion(rated.pairs, measured[rated.name][subject]))
-                for rated in labelled
-                for subject in SUBJECTS
-            ),
+            tuple(confusion_lines),
         ),
         Table(
             "Which tier of assay decided:",
             ("set", "answers", "distinct", *TIERS),
-            tuple(_tier_line(rated, measured[rated.name]["assay"]) for rated in sets.rated),
+            tuple(tier_lines),
         ),
     ]
-    return Found([*rows, *right, *starts, *shares], tables)
+    return Results(rows, tables)
 
 
-def _in_turn(subjects: Subjects, sets: Sets, rated: RatedSet) -> dict[str, Figures]:
-    """The cheapest round of each, so that a slow moment does not fall on one subject alone."""
-    file = sets.file(rated.pairs)
-    rounds = [
-        {
-            subject: subjects.measure(subject, "mathematics.py:rate", pairs=file, timeout=TIMEOUT)
-            for subject in SUBJECTS
-        }
-        for _ in range(min(sets.sizes.rounds, rated.rounds))
-    ]
-    return {subject: _cheapest([figures[subject] for figures in rounds]) for subject in SUBJECTS}
+def _measure_in_turn(subjects: Subjects, sets: Sets, rated: RatedSet) -> dict[str, Figures]:
+    """Return the cheapest round of each subject.
+
+    They take turns, so that a slow moment of the machine does not affect one subject only.
+    """
+    file = sets.write_file(rated.pairs)
+    cheapest: dict[str, Figures] = dict.fromkeys(SUBJECTS)
+    for _ in range(min(sets.sizes.rounds, rated.rounds)):
+        for subject in SUBJECTS:
+            figures = subjects.measure(subject, "mathematics.py:rate", pairs=file, timeout=TIMEOUT)
+            best = cheapest[subject]
+            if figures is None:
+                continue
+            if best is None or figures["cpu_seconds"] < best["cpu_seconds"]:
+                cheapest[subject] = figures
+    return cheapest
 
 
-def _cheapest(rounds: list[Figures]) -> Figures:
-    known = [figures for figures in rounds if figures is not None]
-    return min(known, key=lambda figures: figures["cpu_seconds"], default=None)
-
-
-def _rate_rows(rated: RatedSet, measured: dict[str, Figures]) -> list[Row]:
-    label, unit = f"{rated.name}, {len(rated.pairs):,} answers", "answers/CPU s"
+def _rate_rows(rated: RatedSet, figures: dict[str, Figures]) -> list[Row]:
+    label = f"{rated.name}, {len(rated.pairs):,} answers"
     target = Target(rated.target, "at least")
-    return [
-        Row(label, _rate(measured["assay"]), _rate(measured[peer]), unit, peer, held)
-        for peer, held in (
-            (THREADS, target),
-            (PROCESSES, target),
-            (BARE, target if rated.is_like_math else None),
+    ours = _rate(figures["assay"])
+    rows: list[Row] = []
+    for peer in (THREADS, PROCESSES, BARE):
+        has_target = peer != BARE or rated.is_like_math
+        rows.append(
+            Row(
+                label,
+                ours,
+                _rate(figures[peer]),
+                "answers/CPU s",
+                peer,
+                target if has_target else None,
+            )
         )
-    ]
+    return rows
 
 
 def _rate(figures: Figures) -> float | None:
-    return None if figures is None else figures["answers"] / figures["cpu_seconds"]
-
-
-def _right_row(rated: RatedSet, measured: dict[str, Figures]) -> Row:
-    ours, theirs = (_right(rated.pairs, measured[subject]) for subject in ("assay", THREADS))
-    return Row(f"{rated.name}, right", ours, theirs, "%", THREADS, _accuracy_target(rated))
-
-
-def _accuracy_target(rated: RatedSet) -> Limit | None:
-    return Limit(100.0, "at least", "%") if rated.name == "GSM8K" else None
-
-
-def _right(pairs: list[Pair], figures: Figures) -> float | None:
     if figures is None:
         return None
-    right = sum(
-        (verdict == "1") == pair.label
-        for pair, verdict in zip(pairs, figures["verdicts"], strict=True)
+    return figures["answers"] / figures["cpu_seconds"]
+
+
+def _accuracy_row(rated: RatedSet, figures: dict[str, Figures]) -> Row:
+    return Row(
+        f"{rated.name}, right",
+        _accuracy(rated.pairs, figures["assay"]),
+        _accuracy(rated.pairs, figures[THREADS]),
+        "%",
+        THREADS,
+        Limit(100.0, "at least", "%") if rated.name == "GSM8K" else None,
     )
+
+
+def _accuracy(pairs: list[Pair], figures: Figures) -> float | None:
+    """Return the percentage of verdicts that agree with the label."""
+    if figures is None:
+        return None
+    right = 0
+    for pair, verdict in zip(pairs, figures["verdicts"], strict=True):
+        right += (verdict == "1") == pair.label
     return 100.0 * right / len(pairs)
 
 
-def _start_row(measured: dict[str, Figures], peer: str) -> Row:
-    ours, theirs = (
-        figure(measured[subject], "start_seconds", times=MILLI) for subject in ("assay", peer)
+def _start_row(figures: dict[str, Figures], peer: str) -> Row:
+    return Row(
+        "start: import, workers, eight integrals, CPU",
+        milliseconds(figures["assay"], "start_seconds"),
+        milliseconds(figures[peer], "start_seconds"),
+        "ms",
+        peer,
     )
-    return Row("start: import, workers, eight integrals, CPU", ours, theirs, "ms", peer)
 
 
-def _is_labelled(rated: RatedSet) -> bool:
-    return all(pair.label is not None for pair in rated.pairs)
-
-
-def _confusion(pairs: list[Pair], figures: Figures) -> tuple[str, ...]:
-    """A share, then true and false positives, false and true negatives."""
+def _confusion_cells(pairs: list[Pair], figures: Figures) -> tuple[str, ...]:
+    """Return the accuracy, then true and false positives, false and true negatives."""
     if figures is None:
         return ("not measured", "", "", "", "")
-    found = [
-        (verdict == "1", pair.label)
-        for pair, verdict in zip(pairs, figures["verdicts"], strict=True)
-    ]
-    cells = [
-        found.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))
-    ]
-    share = 100 * (cells[0] + cells[3]) / len(pairs)
-    return (f"{share:.2f} %", *map(str, cells))
-
-
-def _share_row(rated: RatedSet, figures: Figures) -> Row:
-    """How many answers of a set only the symbolic tier decides."""
-    share = (
-        None if figures is None else 100 * figures["tiers"].get("symbolic", 0) / len(rated.pairs)
+    counts: Counter[tuple[bool, bool | None]] = Counter()
+    for pair, verdict in zip(pairs, figures["verdicts"], strict=True):
+        counts[verdict == "1", pair.label] += 1
+    return (
+        f"{_accuracy(pairs, figures):.2f} %",
+        str(counts[True, True]),
+        str(counts[True, False]),
+        str(counts[False, True]),
+        str(counts[False, False]),
     )
+
+
+def _symbolic_row(rated: RatedSet, figures: Figures) -> Row:
+    """Return the percentage of answers that only the symbolic tier decides."""
+    percentage = None
+    if figures is not None:
+        percentage = 100 * figures["tiers"].get("symbolic", 0) / len(rated.pairs)
     limit = Limit(2.0, "at most", "%") if rated.is_like_math else None
-    return Row(f"{rated.name}, decided by math-verify", share, None, "%", target=limit)
+    return Row(f"{rated.name}, decided by math-verify", percentage, None, "%", target=limit)
 
 
 def _tier_line(rated: RatedSet, figures: Figures) -> tuple[str, ...]:
     distinct = len({(pair.gold, pair.answer) for pair in rated.pairs})
     tiers: dict[str, int] = {} if figures is None else figures["tiers"]
-    shares = (f"{100 * tiers.get(tier, 0) / len(rated.pairs):.1f} %" for tier in TIERS)
+    shares = [f"{100 * tiers.get(tier, 0) / len(rated.pairs):.1f} %" for tier in TIERS]
     return (rated.name, f"{len(rated.pairs):,}", f"{distinct:,}", *shares)
 
 
-# Whether the event loop keeps its pulse, workers come back, and load leaves verdicts alone.
+# Measure how long the event loop is blocked, whether workers are replaced, and the effect of load.
 
 BUSY_LOOPS = 4
-# Right, and one to two seconds of work for a symbolic engine: the first to change when time is
-# counted by the clock on the wall.
+# Equal pairs that take a symbolic engine one to two seconds: their verdicts change first if deadlines
+# count wall time.
 _SLOW = [
     Pair(r"\frac{\pi}{2}", r"\int_0^{\infty} \frac{1}{1+x^2} \, dx"),
     Pair(r"\frac{\pi}{4}", r"\int_0^{\infty} \frac{1}{4+x^2} \, dx"),
@@ -1309,37 +1360,34 @@ _SLOW = [
 ]
 
 
-def measure_loop(subjects: Subjects, sets: Sets) -> Found:
-    """A heartbeat beside a large batch, and single checks asked meanwhile."""
+def measure_loop(subjects: Subjects, sets: Sets) -> Results:
+    """Measure how long a large batch blocks the event loop, and single checks meanwhile."""
     batch = large_batch(sets)
-    files = {"pairs": sets.file(batch), "probes": sets.file(probes(sets))}
-
-    def beside(subject: str, door: str = "many") -> Figures:
-        worker = "mathematics.py:loop"
-        return subjects.measure(subject, worker, **files, door=door, timeout=TIMEOUT)
-
-    ours, each, *theirs = (
-        beside("assay"),
-        beside("assay", "each"),
-        beside(THREADS),
-        beside(PROCESSES),
-    )
+    cheap_pairs = [pair for pair in sets.good if r"\int" not in pair.answer]
+    task = {
+        "pairs": sets.write_file(batch),
+        "probes": sets.write_file(cheap_pairs[: sets.sizes.probes]),
+        "timeout": TIMEOUT,
+    }
+    ours = subjects.measure("assay", "mathematics.py:loop", call="many", **task)
+    single_calls = subjects.measure("assay", "mathematics.py:loop", call="each", **task)
     size = f"{len(batch):,} checks"
     rows: list[Row] = []
-    for peer, figures in zip((THREADS, PROCESSES), theirs, strict=True):
+    for peer in (THREADS, PROCESSES):
+        theirs = subjects.measure(peer, "mathematics.py:loop", call="many", **task)
         rows += [
             Row(
                 f"longest silence of the event loop, {size}",
-                figure(ours, "longest_gap_seconds", times=MILLI),
-                figure(figures, "longest_gap_seconds", times=MILLI),
+                milliseconds(ours, "longest_gap_seconds"),
+                milliseconds(theirs, "longest_gap_seconds"),
                 "ms",
                 peer,
                 Limit(20, "at most", "ms"),
             ),
             Row(
                 f"one check while {size} run, p99",
-                figure(ours, "p99_seconds", times=MILLI),
-                figure(figures, "p99_seconds", times=MILLI),
+                milliseconds(ours, "p99_seconds"),
+                milliseconds(theirs, "p99_seconds"),
                 "ms",
                 peer,
                 Limit(50, "at most", "ms"),
@@ -1348,105 +1396,95 @@ def measure_loop(subjects: Subjects, sets: Sets) -> Found:
     rows.append(
         Row(
             f"longest silence, {size} by verify_async at once",
-            figure(each, "longest_gap_seconds", times=MILLI),
+            milliseconds(single_calls, "longest_gap_seconds"),
             None,
             "ms",
         )
     )
-    return Found(rows)
+    return Results(rows)
 
 
 def large_batch(sets: Sets) -> list[Pair]:
-    """All real answers, filled up with GSM8K answers against the next problems' golds."""
-    real = [
-        pair for rated in (sets.gsm8k, sets.qwen, sets.passed, sets.mixed) for pair in rated.pairs
-    ]
+    """Return all real answers, and GSM8K answers with golds of other problems up to the size."""
+    batch: list[Pair] = []
+    for rated in (sets.gsm8k, sets.qwen, sets.passed, sets.mixed):
+        batch += rated.pairs
     golds = [pair.gold for pair in sets.gsm8k.pairs]
     shifted = [
         Pair(golds[(position + 4) % len(golds)], pair.answer)
         for position, pair in enumerate(sets.gsm8k.pairs)
     ]
-    batch = (real + shifted * sets.sizes.batch)[: sets.sizes.batch]
+    while len(batch) < sets.sizes.batch:
+        batch += shifted
+    batch = batch[: sets.sizes.batch]
     random.Random(SEED).shuffle(batch)
     return batch
 
 
-def probes(sets: Sets) -> list[Pair]:
-    """Equal pairs that need no symbolic tier."""
-    cheap = [pair for pair in sets.good if r"\int" not in pair.answer]
-    return cheap[: sets.sizes.probes]
-
-
-def measure_replacement(subjects: Subjects, sets: Sets) -> Found:
-    """Kill all workers; the next verdict must wait for a new one."""
-    ours, theirs = (
-        subjects.measure(subject, "mathematics.py:replace", times=sets.sizes.kills, timeout=TIMEOUT)
-        for subject in ("assay", PROCESSES)
-    )
+def measure_replacement(subjects: Subjects, sets: Sets) -> Results:
+    """Kill all workers, so that the next verdict has to wait for a new one."""
+    task = {"times": sets.sizes.kills, "timeout": TIMEOUT}
+    ours = subjects.measure("assay", "mathematics.py:replace", **task)
+    theirs = subjects.measure(PROCESSES, "mathematics.py:replace", **task)
     rows = [
         Row(
             "workers killed, time to the next symbolic verdict",
-            figure(ours, "replace_seconds", times=MILLI),
+            milliseconds(ours, "replace_seconds"),
             None,
             "ms",
             target=Limit(50, "at most", "ms"),
         ),
         Row(
             "the same check with its workers alive",
-            figure(ours, "check_seconds", times=MILLI),
+            milliseconds(ours, "check_seconds"),
             None,
             "ms",
         ),
     ]
-    line = ("right after all workers were killed", _of(ours), _of(theirs))
-    table = Table(
-        "Workers killed, then one right answer, several times:", ("", "assay", PROCESSES), (line,)
-    )
-    return Found(rows, [table])
+    line = ("right after all workers were killed", _count_right(ours), _count_right(theirs))
+    title = "Workers killed, then one right answer, several times:"
+    return Results(rows, [Table(title, ("", "assay", PROCESSES), (line,))])
 
 
-def _of(figures: Figures) -> str:
-    return "not measured" if figures is None else f"{figures['right']} of {figures['times']} right"
+def _count_right(figures: Figures) -> str:
+    if figures is None:
+        return "not measured"
+    return f"{figures['right']} of {figures['times']} right"
 
 
-def measure_load(subjects: Subjects, sets: Sets) -> Found:
-    """The same batch on an idle machine and beside busy loops."""
+def measure_load(subjects: Subjects, sets: Sets) -> Results:
+    """Compare the verdicts on an idle machine with those beside busy loops."""
     pairs = mixed_batch(sets)
-    file = sets.file(pairs)
-
-    def verdicts(subject: str) -> str | None:
-        figures = subjects.measure(subject, "mathematics.py:rate", pairs=file, timeout=TIMEOUT)
-        return None if figures is None else figures["verdicts"]
-
-    idle = {subject: verdicts(subject) for subject in ("assay", THREADS, PROCESSES)}
+    task = {"pairs": sets.write_file(pairs), "timeout": TIMEOUT}
+    names = ("assay", THREADS, PROCESSES)
+    idle = {name: subjects.measure(name, "mathematics.py:rate", **task) for name in names}
     with busy_loops():
-        busy = {subject: verdicts(subject) for subject in idle}
-    changed = {subject: _changed(idle[subject], busy[subject]) for subject in idle}
+        busy = {name: subjects.measure(name, "mathematics.py:rate", **task) for name in names}
+    changed = {name: _count_changed(idle[name], busy[name]) for name in names}
     label = f"verdicts changed by {BUSY_LOOPS} busy loops, {len(pairs)} answers"
-    return Found(
+    limit = Limit(0, "at most", "")
+    return Results(
         [
-            Row(label, changed["assay"], changed[peer], "", peer, Limit(0, "at most", ""))
+            Row(label, changed["assay"], changed[peer], "", peer, limit)
             for peer in (THREADS, PROCESSES)
         ]
     )
 
 
 def mixed_batch(sets: Sets) -> list[Pair]:
-    """A third each of numbers, model output and hard expressions, and a few slow ones."""
+    """Return one third each of numbers, model output and hard expressions, and slow pairs."""
     rng = random.Random(SEED)
-    share = sets.sizes.mixed // 3
-    parts = [
-        rng.sample(rated.pairs, min(share, len(rated.pairs)))
-        for rated in (sets.gsm8k, sets.mixed, sets.hard)
-    ]
-    batch = [*_SLOW, *(pair for part in parts for pair in part)]
+    size = sets.sizes.mixed // 3
+    batch = list(_SLOW)
+    for rated in (sets.gsm8k, sets.mixed, sets.hard):
+        batch += rng.sample(rated.pairs, min(size, len(rated.pairs)))
     rng.shuffle(batch)
     return batch
 
 
 @contextmanager
 def busy_loops() -> Generator[None]:
-    """So many processes that do nothing but want a processor."""
+    """Run processes that use as much CPU as they get."""
     command = (sys.executable, "-c", "while True: pass")
     loops = [subprocess.Popen(command) for _ in range(BUSY_LOOPS)]
     try:
@@ -1457,22 +1495,24 @@ def busy_loops() -> Generator[None]:
             loop.wait()
 
 
-def _changed(before: str | None, after: str | None) -> int | None:
+def _count_changed(before: Figures, after: Figures) -> int | None:
+    """Return how many verdicts differ; None if they were not measured."""
     if before is None or after is None:
         return None
-    return sum(one != other for one, other in zip(before, after, strict=True))
+    verdicts = zip(before["verdicts"], after["verdicts"], strict=True)
+    return sum(first != second for first, second in verdicts)
 
 
-# What hostile answers do to a subject and to the good answers beside them.
+# Measure the effect of hostile answers on a subject, and on good answers beside them.
 
 WORKER = "mathematics.py:hostile"
+# Seconds of work that assay has for a hostile answer here. verifiers has its default of 5.
 DEADLINE = 1.0
-"""Seconds of work that assay gives each hostile answer here. verifiers has its default of five."""
+# How long a single answer may take: more than twice verifiers' own limit.
 APART_SECONDS = 12.0
-"""How long a single answer may take: more than twice verifiers' own limit."""
 MEBIBYTE = 1 << 20
 
-# One of each kind that stops somebody, most telling first.
+# One of each kind that stops a subject, the most important ones first.
 SAMPLE = (
     "tower of three nines",
     "a sum of k to the k",
@@ -1489,138 +1529,151 @@ SAMPLE = (
 )
 
 
-def measure_hostile(subjects: Subjects, sets: Sets) -> Found:
-    """One by one, then together with good answers, then a few of them apart for everybody."""
-    return _one_by_one(subjects, sets) + _together(subjects, sets) + _apart(subjects, sets)
+def measure_hostile(subjects: Subjects, sets: Sets) -> Results:
+    """Check hostile answers one by one, together with good answers, and some of them apart."""
+    results = _check_one_by_one(subjects, sets)
+    results.add(_check_together(subjects, sets))
+    results.add(_check_apart(subjects, sets))
+    return results
 
 
-def _one_by_one(subjects: Subjects, sets: Sets) -> Found:
-    """All of the table through assay: the time each takes beyond its deadline."""
+def _check_one_by_one(subjects: Subjects, sets: Sets) -> Results:
+    """Check all hostile answers with assay, and measure the time beyond the deadline."""
     cases = sets.hostile[:: max(1, len(sets.hostile) // sets.sizes.alone)]
     pairs = [Pair(case.gold, case.answer) for case in cases]
-    seen = _watched(subjects, sets, pairs, ("assay",), way="alone", total=900)["assay"]
-    fooled = [
-        case.name
-        for number, case in enumerate(cases)
-        if seen.verdicts.get(number) is True and case.expected is not True
-    ]
-    notes = [f"hostile answers that assay called equal: {', '.join(fooled)}"] if fooled else []
-    slowest = max(seen.seconds_of.values(), default=0.0)
+    watched = _watch_subjects(subjects, sets, pairs, ("assay",), mode="alone", total=900)["assay"]
+    wrong: list[str] = []
+    for number, case in enumerate(cases):
+        if watched.verdicts.get(number) is True and case.expected is not True:
+            wrong.append(case.name)
+    notes: list[str] = []
+    if wrong:
+        notes.append(f"hostile answers that assay called equal: {', '.join(wrong)}")
+    slowest = max(watched.seconds_of.values(), default=0.0)
     label = f"{len(cases)} hostile answers one by one"
-    beyond = f"{label}, the slowest beyond its deadline of {DEADLINE:.0f} s"
-    return Found(
-        [
-            _counted(f"{label}, answered", len(seen.verdicts), least=len(cases)),
-            Row(
-                beyond,
-                max(slowest - DEADLINE, 0.0) * MILLI,
-                None,
-                "ms",
-                target=Limit(300, "at most", "ms"),
-            ),
-            _counted(f"{label}, wrongly called equal", len(fooled), most=0),
-        ],
-        [],
-        notes,
-    )
+    rows = [
+        _limited_count(f"{label}, answered", len(watched.verdicts), at_least=len(cases)),
+        Row(
+            f"{label}, the slowest beyond its deadline of {DEADLINE:.0f} s",
+            1000 * max(slowest - DEADLINE, 0.0),
+            None,
+            "ms",
+            target=Limit(300, "at most", "ms"),
+        ),
+        _limited_count(f"{label}, wrongly called equal", len(wrong), at_most=0),
+    ]
+    return Results(rows, notes=notes)
 
 
-def _together(subjects: Subjects, sets: Sets) -> Found:
-    """A shuffled batch of hostile and good answers, asked at once in one event loop."""
+def _check_together(subjects: Subjects, sets: Sets) -> Results:
+    """Check a shuffled batch of hostile and good answers concurrently in one event loop."""
     rng = random.Random(SEED)
     cases = rng.sample(sets.hostile, min(sets.sizes.hostile, len(sets.hostile)))
     batch = [Pair(case.gold, case.answer) for case in cases] + sets.good[: sets.sizes.hostile]
     rng.shuffle(batch)
-    total = sets.sizes.patience
-    ours = _watched(subjects, sets, batch, ("assay",), way="together", total=900)
-    peers = _watched(subjects, sets, batch, (THREADS, PROCESSES), way="together", total=total)
-    seen = ours | peers
+    watched = _watch_subjects(subjects, sets, batch, ("assay",), mode="together", total=900)
+    watched |= _watch_subjects(
+        subjects,
+        sets,
+        batch,
+        (THREADS, PROCESSES),
+        mode="together",
+        total=sets.sizes.patience,
+    )
     good = [number for number, pair in enumerate(batch) if pair.label]
-    right = {
-        subject: sum(watched.verdicts.get(number) is True for number in good)
-        for subject, watched in seen.items()
-    }
-    lines = {
-        "answered": [f"{len(watched.verdicts)} of {len(batch)}" for watched in seen.values()],
-        "good answers right": [f"{right[subject]} of {len(good)}" for subject in seen],
-        "its end": [_end(watched) for watched in seen.values()],
-        "longest silence of the event loop": [f"{w.silence:.1f} s" for w in seen.values()],
-        "peak memory of a worker": [_memory(watched) for watched in seen.values()],
-        "processes and threads left": [_left(watched) for watched in seen.values()],
-    }
+    lines: dict[str, list[str]] = defaultdict(list)
+    for subject in watched.values():
+        right = sum(subject.verdicts.get(number) is True for number in good)
+        lines["answered"].append(f"{len(subject.verdicts)} of {len(batch)}")
+        lines["good answers right"].append(f"{right} of {len(good)}")
+        lines["its end"].append(_describe_end(subject))
+        lines["longest silence of the event loop"].append(f"{subject.silence:.1f} s")
+        lines["peak memory of a worker"].append(_describe_memory(subject))
+        lines["processes and threads left"].append(_describe_remaining(subject))
     table = Table(
         f"{len(batch) - len(good)} hostile and {len(good)} good answers at once:",
-        ("", *seen),
+        ("", *watched),
         tuple((name, *cells) for name, cells in lines.items()),
     )
-    left = sum(seen["assay"].remains) if seen["assay"].remains else None
-    return Found(
-        [
-            _counted("good answers right beside hostile ones", right["assay"], least=len(good)),
-            _counted("processes and threads left behind", left, most=0),
-            Row(
-                "peak memory of a worker, hostile answers",
-                seen["assay"].last.get("peak_bytes", 0) / MEBIBYTE or None,
-                None,
-                "MiB",
-                target=Limit(1024, "at most", "MiB"),
-            ),
-        ],
-        [table],
-    )
-
-
-def _apart(subjects: Subjects, sets: Sets) -> Found:
-    """A few cases, each in a process of its own."""
-    by_name = {case.name: case for case in sets.hostile}
-    cases = [by_name[name] for name in SAMPLE[: sets.sizes.apart]]
-    pairs = [Pair(case.gold, case.answer) for case in cases]
-    ours = _watched(subjects, sets, pairs, ("assay",), way="apart", total=900)
-    peers = _watched(subjects, sets, pairs, (THREADS, PROCESSES), way="apart", total=900)
-    seen = ours | peers
-    truth = {True: "equal", False: "different", None: "none"}
-    lines = [
-        (case.name, truth[case.expected], *(_told(watched, number) for watched in seen.values()))
-        for number, case in enumerate(cases)
+    ours = watched["assay"]
+    remaining = None
+    if ours.remaining is not None:
+        remaining = sum(ours.remaining)
+    peak = None
+    if "peak_bytes" in ours.last:
+        peak = ours.last["peak_bytes"] / MEBIBYTE
+    rows = [
+        _limited_count(
+            "good answers right beside hostile ones",
+            sum(ours.verdicts.get(number) is True for number in good),
+            at_least=len(good),
+        ),
+        _limited_count("processes and threads left behind", remaining, at_most=0),
+        Row(
+            "peak memory of a worker, hostile answers",
+            peak,
+            None,
+            "MiB",
+            target=Limit(1024, "at most", "MiB"),
+        ),
     ]
+    return Results(rows, [table])
+
+
+def _check_apart(subjects: Subjects, sets: Sets) -> Results:
+    """Check a few cases, each in a process of its own."""
+    case_by_name = {case.name: case for case in sets.hostile}
+    cases = [case_by_name[name] for name in SAMPLE[: sets.sizes.apart]]
+    pairs = [Pair(case.gold, case.answer) for case in cases]
+    watched = _watch_subjects(subjects, sets, pairs, ("assay",), mode="apart", total=900)
+    watched |= _watch_subjects(subjects, sets, pairs, (THREADS, PROCESSES), mode="apart", total=900)
+    words = {True: "equal", False: "different", None: "none"}
+    lines: list[tuple[str, ...]] = []
+    for number, case in enumerate(cases):
+        verdicts = [_describe_verdict(subject, number) for subject in watched.values()]
+        lines.append((case.name, words[case.expected], *verdicts))
     title = "Single hostile answers, each in a process of its own:"
-    return Found([], [Table(title, ("answer", "truth", *seen), tuple(lines))])
+    return Results(tables=[Table(title, ("answer", "truth", *watched), tuple(lines))])
 
 
-def _watched(
+def _watch_subjects(
     subjects: Subjects,
     sets: Sets,
     pairs: list[Pair],
     names: tuple[str, ...],
     *,
-    way: str,
+    mode: str,
     total: float,
 ) -> dict[str, Watched]:
-    """Each subject that can be run, side by side: what happens is of interest, not what it costs."""
-    file = sets.file(pairs)
+    """Watch the subjects that can be run, all at the same time, since the cost is not measured."""
+    file = sets.write_file(pairs)
 
-    def one(subject: str) -> Watched:
-        subjects.say(f"{WORKER} {subject}: {len(pairs)} pairs, {way}")
+    def watch_subject(subject: str) -> Watched:
+        subjects.say(f"{WORKER} {subject}: {len(pairs)} pairs, {mode}")
         task: dict[str, Any] = {
             "subject": subject,
             "pairs": file,
             "timeout": DEADLINE if subject == "assay" else TIMEOUT,
-            "way": way,
+            "mode": mode,
             "limit": APART_SECONDS,
         }
         return watch(subjects.interpreters[subject], WORKER, task, quiet=60, total=total)
 
-    known = [subject for subject in names if subject in subjects.interpreters]
+    installed = [subject for subject in names if subject in subjects.interpreters]
     with ThreadPoolExecutor() as threads:
-        return dict(zip(known, threads.map(one, known), strict=True))
+        return dict(zip(installed, threads.map(watch_subject, installed), strict=True))
 
 
-def _counted(label: str, count: int | None, *, least: int = 0, most: int | None = None) -> Row:
-    limit = Limit(least, "at least", "") if most is None else Limit(most, "at most", "")
+def _limited_count(
+    label: str, count: int | None, *, at_least: int = 0, at_most: int | None = None
+) -> Row:
+    limit = Limit(at_least, "at least", "")
+    if at_most is not None:
+        limit = Limit(at_most, "at most", "")
     return Row(label, count, None, "", target=limit)
 
 
-def _end(watched: Watched) -> str:
+def _describe_end(watched: Watched) -> str:
     words = {
         "ended": "by itself",
         "frozen": "frozen, killed from outside",
@@ -1629,16 +1682,21 @@ def _end(watched: Watched) -> str:
     return f"{words[watched.end]} after {watched.seconds:.0f} s"
 
 
-def _memory(watched: Watched) -> str:
+def _describe_memory(watched: Watched) -> str:
     peak = watched.last.get("peak_bytes")
-    return "not known" if peak is None else f"{peak / MEBIBYTE:.0f} MiB"
+    if peak is None:
+        return "not known"
+    return f"{peak / MEBIBYTE:.0f} MiB"
 
 
-def _left(watched: Watched) -> str:
-    return "{} and {}".format(*watched.remains) if watched.remains else "not known"
+def _describe_remaining(watched: Watched) -> str:
+    if watched.remaining is None:
+        return "not known"
+    processes, threads = watched.remaining
+    return f"{processes} and {threads}"
 
 
-def _told(watched: Watched, number: int) -> str:
+def _describe_verdict(watched: Watched, number: int) -> str:
     verdict = watched.verdicts.get(number, "died")
     if isinstance(verdict, str):
         return verdict
@@ -1646,60 +1704,58 @@ def _told(watched: Watched, number: int) -> str:
     return f"{words}, {watched.seconds_of[number]:.2f} s"
 
 
-# The six measures of `mathematics.py`, by name.
-
-MEASURES = (
-    Measure("rates", measure_rates),
-    Measure("loop", measure_loop),
-    Measure("replacement", measure_replacement),
-    Measure("load", measure_load),
-    Measure("hostile", measure_hostile),
-    Measure("linear", measure_linear),
-)
+MEASURES: dict[str, Callable[[Subjects, Sets], Results]] = {
+    "rates": measure_rates,
+    "loop": measure_loop,
+    "replacement": measure_replacement,
+    "load": measure_load,
+    "hostile": measure_hostile,
+    "linear": measure_linear,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    chosen = [m for m in MEASURES if not options.only or m.name in options.only]
     sizes = QUICK if options.quick else Sizes()
     with tempfile.TemporaryDirectory() as folder:
         try:
             sets = load_sets(find_data(options.data), options.hard, Path(folder), sizes)
-            found = run(chosen, sets)
+            results = run(options.only or list(MEASURES), sets)
         except DataError as error:
             say(f"no data: {error}")
             return 2
         except KeyboardInterrupt:
             say("stopped; nothing was saved")
             return 130
-    tables = [as_table(found.rows), *found.tables]
+    tables = [as_table(results.rows), *results.tables]
     print("\n\n".join(map(plain_table, tables)))
-    for note in found.notes:
+    for note in results.notes:
         print(f"note: {note}")
-    save_results("mathematics", tables, found.notes, options, peers=MATH_PEERS)
+    save_results("mathematics", tables, results.notes, options, peers=MATH_PEERS)
     return 0
 
 
-def run(measures: Sequence[Measure], sets: Sets) -> Found:
-    """What all measures found, and a sentence for everything that could not be measured."""
+def run(measures: Sequence[str], sets: Sets) -> Results:
+    """Run the named measures. The notes say what could not be measured."""
     names = [peer.name for peer in MATH_PEERS]
     installed = install(names, say=say, peers=MATH_PEERS)
     subjects = all_subjects(installed.interpreters, say=say)
-    found = Found([], [], list(installed.failures))
-    for measure in measures:
-        began = time.monotonic()
-        found = found + measure.run(subjects, sets)
-        say(f"{measure.name}: {time.monotonic() - began:.0f} s")
-    return found + Found([], [], subjects.notes)
+    results = Results(notes=list(installed.failures))
+    for name in measures:
+        started = time.monotonic()
+        results.add(MEASURES[name](subjects, sets))
+        say(f"{name}: {time.monotonic() - started:.0f} s")
+    results.notes.extend(subjects.notes)
+    return results
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mathematics.py", description="Measure assay.math against verifiers and math-verify."
-    )
-    add_options(parser, [measure.name for measure in MEASURES])
+    parser = argparse.ArgumentParser(prog="mathematics.py", description=(__doc__ or "").strip())
+    add_options(parser, list(MEASURES))
     parser.add_argument(
-        "--data", metavar="FOLDER", help=f"the data; else ${VARIABLE}, else ../shared/data"
+        "--data",
+        metavar="FOLDER",
+        help=f"the folder with the data; by default ${VARIABLE}, or ../shared/data",
     )
     parser.add_argument(
         "--hard",

@@ -1,7 +1,7 @@
 """Measure the reward server against FastAPI: `python benchmarks/server.py`.
 
-Requests per CPU second for the same rubric, latency when three times as much is asked as can be done, and
-what becomes of requests while workers are killed. Prints a table and writes it into benchmarks/RESULTS.md.
+It measures the requests per CPU second for the same rubric, the latency at three times the capacity, and
+what happens to requests while workers are killed. Prints a table and writes it into benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -48,44 +48,47 @@ from server_rubric import CAPACITY, SECONDS, expected, rollout
 from assay import Rollout
 from assay.server import RemoteRubric
 
-# Ask a server, in a process of its own. Its only argument is the task as JSON; prints figures as JSON.
+# Send requests to a server from a process of its own. Its only argument is the task as JSON; it prints
+# figures as JSON.
 
-# `count` requests of `rows` rollouts over `connections`, each as soon as the one before is answered; or, with
-# `per_second`, one every so often for `seconds`, whether those before are answered or not.
+# It sends `count` requests of `rows` rollouts over `connections`, each as soon as the previous one is
+# answered. With `per_second`, it sends requests at this rate for `seconds`, without waiting for answers.
 
 
-async def load_main(task: dict[str, Any]) -> dict[str, Any]:
+async def run_load(task: dict[str, Any]) -> dict[str, Any]:
     connector = aiohttp.TCPConnector(limit=task.get("connections", 0))
     async with aiohttp.ClientSession(task["url"], connector=connector) as session:
         if "per_second" in task:
-            return await steadily(session, task)
-        return await back_to_back(session, task)
+            return await send_at_rate(session, task)
+        return await send_back_to_back(session, task)
 
 
-async def back_to_back(session: aiohttp.ClientSession, task: dict[str, Any]) -> dict[str, Any]:
-    numbers = iter(range(task["count"]))
-    wrong = 0
+async def send_back_to_back(session: aiohttp.ClientSession, task: dict[str, Any]) -> dict[str, Any]:
+    """Send requests over several connections; return how many answers were wrong."""
+    waiting = iter(range(task["count"]))  # shared by the connections
+    wrong_requests: list[int] = []
 
-    async def ask() -> None:
-        nonlocal wrong
-        for number in numbers:
-            first = number * task["rows"]
-            wanted = range(first, first + task["rows"])
-            body = {"rollouts": [rollout(one) for one in wanted]}
+    async def use_connection() -> None:
+        for request in waiting:
+            first = request * task["rows"]
+            numbers = range(first, first + task["rows"])
+            body = {"rollouts": [rollout(number) for number in numbers]}
             async with session.post("/v1/score", json=body) as response:
                 items = (await response.json())["items"]
-            found = [item["reward"] for item in items]
-            wrong += found != [expected(one) for one in wanted]
+            rewards = [item["reward"] for item in items]
+            if rewards != [expected(number) for number in numbers]:
+                wrong_requests.append(request)
 
-    await asyncio.gather(*(ask() for _ in range(task["connections"])))
-    return {"wrong": wrong}
+    await asyncio.gather(*(use_connection() for _ in range(task["connections"])))
+    return {"wrong": len(wrong_requests)}
 
 
-async def steadily(session: aiohttp.ClientSession, task: dict[str, Any]) -> dict[str, Any]:
+async def send_at_rate(session: aiohttp.ClientSession, task: dict[str, Any]) -> dict[str, Any]:
+    """Send requests at a constant rate; return how many were served, and how long they took."""
     seconds: dict[int, list[float]] = {200: [], 429: []}
     others: Counter[str] = Counter()
 
-    async def ask(number: int) -> None:
+    async def send(number: int) -> None:
         started = time.perf_counter()
         try:
             body = {"rollouts": [rollout(number)]}
@@ -101,53 +104,55 @@ async def steadily(session: aiohttp.ClientSession, task: dict[str, Any]) -> dict
             others[str(status)] += 1
 
     total = int(task["per_second"] * task["seconds"])
-    begun = time.perf_counter()
-    asked: list[asyncio.Task[None]] = []
+    started = time.perf_counter()
+    requests: list[asyncio.Task[None]] = []
     for number in range(total):
-        wait = begun + number / task["per_second"] - time.perf_counter()
+        wait = started + number / task["per_second"] - time.perf_counter()
         if wait > 0:
             await asyncio.sleep(wait)
-        asked.append(asyncio.create_task(ask(number)))
-    await asyncio.gather(*asked)
+        requests.append(asyncio.create_task(send(number)))
+    await asyncio.gather(*requests)
     return {
         "asked": total,
         "served": len(seconds[200]),
         "refused": len(seconds[429]),
         "others": dict(others),
-        "p50": _share(seconds[200], 0.50),
-        "p99": _share(seconds[200], 0.99),
-        "refused_p99": _share(seconds[429], 0.99),
+        "p50": _quantile(seconds[200], 0.50),
+        "p99": _quantile(seconds[200], 0.99),
+        "refused_p99": _quantile(seconds[429], 0.99),
     }
 
 
-def _share(values: list[float], share: float) -> float | None:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+def _quantile(values: list[float], share: float) -> float | None:
+    if not values:
+        return None
+    index = min(len(values) - 1, int(share * len(values)))
+    return sorted(values)[index]
 
 
-# Score many rollouts by `RemoteRubric`, one a request, while somebody kills the server's workers.
+# Score many rollouts by `RemoteRubric`, one per request, while the server's workers are killed.
 
 # Its only argument is the task as JSON: `url` and `count`. Prints how many were answered, unanswered and wrong.
 
 
-async def kill_main(url: str, count: int) -> dict[str, float]:
+async def score_during_kills(url: str, count: int) -> dict[str, float]:
     remote = RemoteRubric(url, batch_size=1, at_once=32, patience=120)
     started = time.perf_counter()
     reports = await remote.score([Rollout(**rollout(number)) for number in range(count)])
-    answered = [report for report in reports if report.scored]
-    wrong = sum(
-        report.scored and report.raw_score != expected(number)
-        for number, report in enumerate(reports)
-    )
+    answered = wrong = 0
+    for number, report in enumerate(reports):
+        if report.scored:
+            answered += 1
+            wrong += report.raw_score != expected(number)
     return {
-        "answered": len(answered),
-        "unanswered": count - len(answered),
+        "answered": answered,
+        "unanswered": count - answered,
         "wrong": wrong,
         "seconds": time.perf_counter() - started,
     }
 
 
-# Servers in processes of their own, the CPU time they take, and clients that ask them.
+# Servers in processes of their own, their CPU time, and clients of them.
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
@@ -155,9 +160,9 @@ SOURCE = HERE.parent / "src"
 SERVE = """\
 import json, sys
 from assay.server import Bounds, Settings, serve
-given = json.loads(sys.argv[2])
+options = json.loads(sys.argv[2])
 serve(
-    sys.argv[1], Settings(port=0, workers=given["workers"], bounds=Bounds(**given["bounds"])),
+    sys.argv[1], Settings(port=0, workers=options["workers"], bounds=Bounds(**options["bounds"])),
     started=lambda url: print(url, flush=True),
 )
 """
@@ -165,28 +170,31 @@ serve(
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     process: subprocess.Popen[str]
 
     def workers(self) -> list[int]:
-        """Its child processes, less the one that multiprocessing has for itself."""
+        """Return its child processes, without the resource tracker of multiprocessing."""
         pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [
-            int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()
-        ]
+        workers: list[int] = []
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                workers.append(int(child))
+        return workers
 
     def cpu_seconds(self) -> float:
-        """CPU time of all its processes so far."""
+        """Return the CPU time of all its processes so far."""
         return sum(_cpu_seconds(pid) for pid in (self.process.pid, *self.workers()))
 
 
 def _cpu_seconds(pid: int) -> float:
-    # In nanoseconds, where /proc/PID/stat counts hundredths of a second.
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+    # These are nanoseconds; /proc/PID/stat has hundredths of a second.
+    nanoseconds = 0
+    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        nanoseconds += int(thread.read_text().split()[0])
+    return nanoseconds / 1e9
 
 
 def _environment() -> dict[str, str]:
@@ -197,9 +205,9 @@ def _environment() -> dict[str, str]:
 def assay_server(
     interpreter: Path, rubric: str, *, workers: int = 1, bounds: Mapping[str, Any] | None = None
 ) -> Generator[Server]:
-    """`assay serve` with one of the rubrics."""
-    given = json.dumps({"workers": workers, "bounds": bounds or {}})
-    command = [str(interpreter), "-c", SERVE, f"server_rubric:{rubric}", given]
+    """Run `assay serve` with one of the rubrics."""
+    options = json.dumps({"workers": workers, "bounds": bounds or {}})
+    command = [str(interpreter), "-c", SERVE, f"server_rubric:{rubric}", options]
     with subprocess.Popen(
         command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -212,10 +220,10 @@ def assay_server(
 
 @contextmanager
 def fastapi_server(interpreter: Path, rubric: str, http: str) -> Generator[Server]:
-    """The same rubric behind FastAPI."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """Run the same rubric behind FastAPI."""
+    with socket.socket() as free_socket:
+        free_socket.bind(("127.0.0.1", 0))
+        port = free_socket.getsockname()[1]
     command = [str(interpreter), "server_peer.py", rubric, str(port), http]
     with subprocess.Popen(command, env=_environment(), cwd=HERE, text=True) as process:
         try:
@@ -233,75 +241,71 @@ def _wait_for(port: int) -> None:
             time.sleep(0.1)
         else:
             return
-    raise TimeoutError(f"nobody listens on {port}")
+    raise TimeoutError(f"no server listens on port {port}")
 
 
-def client(interpreter: Path, program: str, **task: Any) -> subprocess.Popen[str]:
-    """A client that has begun to ask."""
+def start_client(interpreter: Path, program: str, **task: Any) -> subprocess.Popen[str]:
     command = [str(interpreter), *worker(program), json.dumps(task)]
     return subprocess.Popen(
         command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True
     )
 
 
-def figures(asking: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a client printed at its end."""
-    printed, _ = asking.communicate()
-    if asking.returncode:
-        raise RuntimeError(f"the client ended with {asking.returncode}")
-    return json.loads(printed.splitlines()[-1])
+def read_figures(client: subprocess.Popen[str]) -> dict[str, Any]:
+    """Wait for a client to end, and return the figures that it printed."""
+    output, _ = client.communicate()
+    if client.returncode:
+        raise RuntimeError(f"the client ended with {client.returncode}")
+    return json.loads(output.splitlines()[-1])
 
 
 def is_ready(server: Server) -> bool:
-    """Whether all of its workers take requests."""
+    """Return whether all of its workers accept requests."""
     try:
         with urllib.request.urlopen(f"{server.url}/ready", timeout=5):
             return True
-    except OSError:  # an answer other than 200 is one, too
+    except OSError:  # also for a status other than 200
         return False
 
 
 def has_httptools(interpreter: Path) -> bool:
-    """Whether uvicorn reads HTTP the faster way there."""
-    looked = subprocess.run([str(interpreter), "-c", "import httptools"], capture_output=True)
-    return looked.returncode == 0
+    """Return whether uvicorn can use its faster HTTP parser."""
+    command = [str(interpreter), "-c", "import httptools"]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
-HERE_INTERPRETER = Path(sys.executable)
+THIS_INTERPRETER = Path(sys.executable)
 
 
-# What is measured of the reward server, and the targets it is held to.
+# Measure the reward server.
 
 Say = Callable[[str], None]
 
-AT_ONCE = 32
-"""Requests that the overloaded server has under way."""
-BUSY_AT_ONCE = 8
-"""The same, where each takes the processor for itself."""
+AT_ONCE = 32  # concurrent requests of the overloaded server
+BUSY_AT_ONCE = 8  # the same if each request needs the CPU all the time
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work; the defaults are what the targets speak of."""
+    """How much to measure; the targets are for the defaults."""
 
     requests: int = 2000
     batches: int = 200
     rounds: int = 21
     seconds: float = 10.0
-    kills: int = 10_000
-    """Requests during which workers are killed."""
+    kills: int = 10_000  # requests while workers are killed
 
 
 QUICK = Sizes(requests=500, batches=40, rounds=2, seconds=2.0, kills=500)
 
 
-def measure_rate(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
-    """Requests per CPU second of one rubric, both servers in turn, with the same reader of HTTP."""
-    found: list[Any] = []
-    pairs = [(peer, "httptools")]
-    if not has_httptools(HERE_INTERPRETER):
-        pairs.append((HERE_INTERPRETER, "h11"))
-    for ours, http in pairs:
+def measure_rate(peer: Path, sizes: Sizes, say: Say) -> list[Row | Check]:
+    """Compare the requests per CPU second, with the same HTTP parser in both servers."""
+    table_rows: list[Row | Check] = []
+    settings = [(peer, "httptools")]
+    if not has_httptools(THIS_INTERPRETER):
+        settings.append((THIS_INTERPRETER, "h11"))
+    for ours, http in settings:
         with assay_server(ours, "cheap") as server, fastapi_server(peer, "cheap", http) as other:
             for rows, count, clients in (
                 (1, sizes.requests, 2),
@@ -311,97 +315,113 @@ def measure_rate(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
                 say(
                     f"rate, {http}: {clients} times {count} requests of {rows}, {sizes.rounds} rounds each"
                 )
-                rates = _rates(peer, [server, other], rows, count, sizes.rounds, clients)
-                # One client alone is slower than our server, which then pays for waking up at nearly every request; FastAPI
-                # always has some waiting. Two keep both of them busy, and what a busy server can do is what is claimed.
-                load = "both always busy" if clients > 1 else "one client"
-                label = f"requests of {rows} rollout{'s' * (rows > 1)}, {load}, uvicorn with {http}"
-                target = Target(1.3, "at least") if clients > 1 else None
-                found.append(Row(label, rates[0], rates[1], "/CPU-s", "FastAPI", target))
-    return found
+                rates = _compare_rates(
+                    peer, [server, other], rows, count, rounds=sizes.rounds, clients=clients
+                )
+                # A single client is slower than our server, which then has to wake up for nearly every request, while
+                # requests always wait at FastAPI. Two clients keep both servers busy, and the target is about busy servers.
+                load = "one client"
+                target = None
+                if clients > 1:
+                    load = "both always busy"
+                    target = Target(1.3, "at least")
+                size = "1 rollout" if rows == 1 else f"{rows} rollouts"
+                label = f"requests of {size}, {load}, uvicorn with {http}"
+                table_rows.append(Row(label, rates[0], rates[1], "/CPU-s", "FastAPI", target))
+    return table_rows
 
 
-def _rates(
-    asker: Path, servers: list[Server], rows: int, count: int, rounds: int, clients: int = 1
+def _compare_rates(
+    interpreter: Path, servers: list[Server], rows: int, count: int, *, rounds: int, clients: int
 ) -> list[float]:
-    """Requests per CPU second of each, by so many clients at once: the median of rounds in which they take turns."""
-    taken: list[list[float]] = [[] for _ in servers]
-    for round_ in range(rounds + 1):
-        for place, server in enumerate(servers):
+    """Return the requests per CPU second of each server, the median of rounds that take turns."""
+    cpu_seconds: list[list[float]] = [[] for _ in servers]
+    for round_number in range(rounds + 1):
+        for index, server in enumerate(servers):
             before = server.cpu_seconds()
             task = {"url": server.url, "rows": rows, "count": count, "connections": 16}
-            asking = [client(asker, "server.py:load", **task) for _ in range(clients)]
-            wrong = sum(figures(each)["wrong"] for each in asking)
+            running = [start_client(interpreter, "server.py:load", **task) for _ in range(clients)]
+            wrong = sum(read_figures(client)["wrong"] for client in running)
             if wrong:
                 raise RuntimeError(f"{wrong} answers of {server.url} are wrong")
-            if round_:  # the first is to warm up
-                taken[place].append(server.cpu_seconds() - before)
-    return [clients * count / median(each) for each in taken]
+            if round_number > 0:  # the first round warms up
+                cpu_seconds[index].append(server.cpu_seconds() - before)
+    return [clients * count / median(seconds) for seconds in cpu_seconds]
 
 
-def measure_overload(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
-    """Three times as many requests as can be served: how long those wait that are served."""
+def measure_overload(peer: Path, sizes: Sizes, say: Say) -> list[Row | Check]:
+    """Send three times as many requests as can be served, and measure the latency of the served."""
     capacity = CAPACITY / SECONDS
-    bounds = {"at_once": AT_ONCE}
     say(f"overload: {3 * capacity:.0f} requests a second for {sizes.seconds:g} s, each server")
-    with assay_server(HERE_INTERPRETER, "judged", bounds=bounds) as server:
-        ours = _pressed(peer, server, 3 * capacity, sizes)
+    with assay_server(THIS_INTERPRETER, "judged", bounds={"at_once": AT_ONCE}) as server:
+        ours = _overload(peer, server, 3 * capacity, sizes)
     with fastapi_server(peer, "judged", "httptools") as server:
-        theirs = _pressed(peer, server, 3 * capacity, sizes)
-    with assay_server(HERE_INTERPRETER, "working", bounds={"at_once": BUSY_AT_ONCE}) as server:
-        working = _pressed(peer, server, 3 / SECONDS, sizes)
+        theirs = _overload(peer, server, 3 * capacity, sizes)
+    with assay_server(THIS_INTERPRETER, "working", bounds={"at_once": BUSY_AT_ONCE}) as server:
+        our_busy = _overload(peer, server, 3 / SECONDS, sizes)
     with fastapi_server(peer, "working", "httptools") as server:
-        jammed = _pressed(peer, server, 3 / SECONDS, sizes)
-    # A full house takes so long; twice that is what chance and a busy machine may add.
-    bound = 2 * AT_ONCE / CAPACITY * SECONDS
+        their_busy = _overload(peer, server, 3 / SECONDS, sizes)
+    # A full queue takes half of this; the rest allows for chance and other work on the machine.
+    limit = Limit(2 * AT_ONCE / CAPACITY * SECONDS, "at most", "s")
     label = f"a judge's {capacity:.0f} requests/s, three times as many asked, {AT_ONCE} at once"
     busy = f"{SECONDS * 1000:.0f} ms of CPU each, three times too many, {BUSY_AT_ONCE} at once"
     return [
         Row(f"{label}: p50 of the served", ours["p50"], theirs["p50"], "s", "FastAPI"),
-        Row(f"{label}: p99", ours["p99"], None, "s", target=Limit(bound, "at most", "s")),
+        Row(f"{label}: p99", ours["p99"], None, "s", target=limit),
         Row(f"{label}: p99", ours["p99"], theirs["p99"], "s", "FastAPI"),
         Row(f"{label}: p99 of a refusal", ours["refused_p99"], None, "s"),
-        _shares(label, ours),
-        Row(f"{busy}: p99", working["p99"], jammed["p99"], "s", "FastAPI"),
-        _shares(busy, working),
+        _check_answers(label, ours),
+        Row(f"{busy}: p99", our_busy["p99"], their_busy["p99"], "s", "FastAPI"),
+        _check_answers(busy, our_busy),
     ]
 
 
-def _pressed(asker: Path, server: Server, per_second: float, sizes: Sizes) -> dict[str, Any]:
-    asking = client(
-        asker, "server.py:load", url=server.url, per_second=per_second, seconds=sizes.seconds
+def _overload(interpreter: Path, server: Server, per_second: float, sizes: Sizes) -> dict[str, Any]:
+    client = start_client(
+        interpreter,
+        "server.py:load",
+        url=server.url,
+        per_second=per_second,
+        seconds=sizes.seconds,
     )
-    return figures(asking)
+    return read_figures(client)
 
 
-def _shares(label: str, found: dict[str, Any]) -> Check:
-    served, refused = (found[kind] / found["asked"] for kind in ("served", "refused"))
-    other = found["asked"] - found["served"] - found["refused"]
-    told = f"{served:.0%} served, {refused:.0%} refused, {other} neither"
-    return Check(f"{label}: what became of them", told, "0 neither", other == 0)
+def _check_answers(label: str, figures: dict[str, Any]) -> Check:
+    """Check that every request was either served or refused."""
+    served = figures["served"] / figures["asked"]
+    refused = figures["refused"] / figures["asked"]
+    neither = figures["asked"] - figures["served"] - figures["refused"]
+    finding = f"{served:.0%} served, {refused:.0%} refused, {neither} neither"
+    return Check(f"{label}: what became of them", finding, "0 neither", neither == 0)
 
 
-def measure_kills(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
-    """Workers killed at random while one client asks and asks again."""
+def measure_kills(peer: Path, sizes: Sizes, say: Say) -> list[Row | Check]:
+    """Kill workers at random while a client sends requests and repeats them."""
     say(f"kills: {sizes.kills} requests, two workers, one killed now and then")
-    with assay_server(HERE_INTERPRETER, "cheap", workers=2) as server:
-        asking = client(HERE_INTERPRETER, "server.py:kill", url=server.url, count=sizes.kills)
-        kills = _kill_now_and_then(server, asking)
-        found = figures(asking)
-    told = f"{found['answered']:.0f} answered, {found['unanswered']:.0f} not, {found['wrong']:.0f} wrong"
-    holds = found["unanswered"] == found["wrong"] == 0
-    label = f"{sizes.kills:,} requests, {kills} workers killed"
-    return [Check(label, told, "all answered, none wrong", holds)]
+    with assay_server(THIS_INTERPRETER, "cheap", workers=2) as server:
+        client = start_client(THIS_INTERPRETER, "server.py:kill", url=server.url, count=sizes.kills)
+        kills = _kill_workers(server, while_running=client)
+        figures = read_figures(client)
+    return [
+        Check(
+            f"{sizes.kills:,} requests, {kills} workers killed",
+            f"{figures['answered']:.0f} answered, {figures['unanswered']:.0f} not, "
+            f"{figures['wrong']:.0f} wrong",
+            "all answered, none wrong",
+            figures["unanswered"] == 0 and figures["wrong"] == 0,
+        )
+    ]
 
 
-def _kill_now_and_then(server: Server, asking: Any) -> int:
-    """Kill one of the workers, at random, soon after all are up."""
-    chance = random.Random(7)
+def _kill_workers(server: Server, while_running: subprocess.Popen[str]) -> int:
+    """Kill random workers, each soon after all are ready. Return how many were killed."""
+    rng = random.Random(7)
     kills = 0
-    while asking.poll() is None:
-        time.sleep(chance.uniform(0.1, 0.5))
+    while while_running.poll() is None:
+        time.sleep(rng.uniform(0.1, 0.5))
         if is_ready(server):
-            os.kill(chance.choice(server.workers()), signal.SIGKILL)
+            os.kill(rng.choice(server.workers()), signal.SIGKILL)
             kills += 1
     return kills
 
@@ -414,29 +434,30 @@ FASTAPI = Peer(
     (
         "uvicorn==0.54.0",
         "httptools==0.9.0",
-        "uvloop==0.23.0",  # as `uvicorn[standard]` has it, with the reader of HTTP above
+        "uvloop==0.23.0",  # like httptools, a part of `uvicorn[standard]`
         "starlette==1.10.0",
         "pydantic==2.14.3",
         "msgspec==0.22.0",
         "pyyaml>=6",
         "prometheus-client==0.26.0",
         "watchfiles==1.3.0",
-        "aiohttp==3.14.5",  # the client that asks all of them
+        "aiohttp==3.14.5",  # the client of all servers
     ),
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    chosen = [MEASURES[name] for name in MEASURES if not options.only or name in options.only]
     sizes = QUICK if options.quick else Sizes()
     installed = install({"fastapi"}, say=say, peers=[FASTAPI])
     if "fastapi" not in installed.interpreters:
         say(installed.failures[0])
         return 1
     interpreter = installed.interpreters["fastapi"]
+    rows: list[Row | Check] = []
     try:
-        rows: list[Any] = [row for measure in chosen for row in measure(interpreter, sizes, say)]
+        for name in options.only or MEASURES:
+            rows += MEASURES[name](interpreter, sizes, say)
     except KeyboardInterrupt:
         say("stopped; nothing was saved")
         return 130
@@ -452,17 +473,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def load_client() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    print(json.dumps(asyncio.run(load_main(json.loads(sys.argv[1])))))
+def load_main() -> None:
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+    print(json.dumps(asyncio.run(run_load(json.loads(sys.argv[1])))))
 
 
-def kill_client() -> None:
+def kill_main() -> None:
     task = json.loads(sys.argv[1])
-    print(json.dumps(asyncio.run(kill_main(task["url"], task["count"]))))
+    print(json.dumps(asyncio.run(score_during_kills(task["url"], task["count"]))))
 
 
 if __name__ == "__main__":
-    run_worker(sys.argv, {"load": load_client, "kill": kill_client})
+    run_worker(sys.argv, {"load": load_main, "kill": kill_main})
     sys.exit(main())

@@ -1,14 +1,12 @@
-"""The rubrics that are served, here and by FastAPI, and the reward that each rollout should get."""
+"""The rubrics that `assay serve` and FastAPI serve, and the expected reward of each rollout."""
 
 import asyncio
 import time
 
 from assay import Rubric
 
-CAPACITY = 4
-"""Rollouts that the judge takes at a time …"""
-SECONDS = 0.02
-"""… and how long it takes over each."""
+CAPACITY = 4  # rollouts that the judge can handle at a time
+SECONDS = 0.02  # the time that the judge needs for a rollout
 
 
 def exact(completion: str, answer: str) -> float:
@@ -24,22 +22,23 @@ def shows_work(completion: str) -> float:
 
 
 class Judge:
-    """Somebody who takes a while, and can only do so much at a time."""
+    """A judge that is slow and has a limited capacity."""
 
     def __init__(self) -> None:
-        self._places: asyncio.Semaphore | None = None
+        self._semaphore: asyncio.Semaphore | None = None
 
     async def judged(self, completion: str) -> float:
-        self._places = self._places or asyncio.Semaphore(CAPACITY)
-        async with self._places:
+        if self._semaphore is None:
+            self._semaphore = asyncio.Semaphore(CAPACITY)
+        async with self._semaphore:
             await asyncio.sleep(SECONDS)
         return 1.0
 
 
 def busy(completion: str) -> float:
-    """Keeps the processor for as long as the judge takes over one."""
-    ends = time.thread_time() + SECONDS
-    while time.thread_time() < ends:
+    """Use the CPU for as long as the judge needs for a rollout."""
+    deadline = time.thread_time() + SECONDS
+    while time.thread_time() < deadline:
         pass
     return 1.0
 
@@ -50,12 +49,19 @@ working = Rubric([busy])
 
 
 def rollout(number: int) -> dict[str, str]:
-    """One of many rollouts, no two alike."""
+    """Return a rollout that differs from those of other numbers."""
     answer = str(number % 7)
     completion = answer if number % 3 else f"It is {answer}, because {number} says so. " * 8
     return {"prompt": f"What is {number} modulo 7?", "completion": completion, "answer": answer}
 
 
 def expected(number: int) -> float:
-    """What `cheap` gives for it: 2 + 1 for the bare answer, else 0.5, for it is long and shows work."""
-    return 3.0 if number % 3 else 0.5 + (len(rollout(number)["completion"]) < 250)
+    """Return the reward of `cheap` for a rollout.
+
+    It is 2 + 1 for the bare answer. The other completions show work, which is worth 0.5, and 1 more if
+    they are short.
+    """
+    if number % 3:
+        return 3.0
+    is_short = len(rollout(number)["completion"]) < 250
+    return 0.5 + is_short

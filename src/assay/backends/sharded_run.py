@@ -14,8 +14,8 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from assay.backends.shards import Shard
 from assay.backends.worker import PARTS, ShardResult, read_part_name
@@ -159,22 +159,36 @@ def _renumber(run: RunWriter, part: RunWriter, example: str) -> None:
 
     Rows that name their sample keep it. Raise `RunRefused` if two rows name the same one.
     """
-    rollouts: list[tuple[RunWriter, int, int, dict[str, Any]]] = []
-    for writer in (run, part):
-        for rollout_id, row, data in writer.read_example(example):
-            rollouts.append((writer, rollout_id, row, json.loads(data)))
-    rows = sorted({row for _, _, row, _ in rollouts})
+    rollouts_in_run = _read_example(run, example)
+    rollouts_in_part = _read_example(part, example)
+    rollouts = [*rollouts_in_run, *rollouts_in_part]
+    rows = sorted({rollout.row for rollout in rollouts})
     row_of_sample: dict[int, int] = {}
-    changes: dict[RunWriter, dict[int, int]] = {run: {}, part: {}}
-    for writer, rollout_id, row, data in rollouts:
-        sample = read_own_sample(data.get("fields", {}).get("sample"))
-        if sample is None:
-            sample = rows.index(row)
-        if row_of_sample.setdefault(sample, row) != row:
+    for rollout in rollouts:
+        if rollout.sample is None:
+            rollout.sample = rows.index(rollout.row)
+        if row_of_sample.setdefault(rollout.sample, rollout.row) != rollout.row:
             raise RunRefused(
-                f"row {row} repeats example {example!r}, sample {sample}: give each row its own "
-                "`sample`, or remove the column"
+                f"row {rollout.row} repeats example {example!r}, sample {rollout.sample}: "
+                "give each row its own `sample`, or remove the column"
             )
-        changes[writer][rollout_id] = sample
-    for writer, samples in changes.items():
-        writer.change_samples(samples)
+    run.change_samples({rollout.id: rollout.sample or 0 for rollout in rollouts_in_run})
+    part.change_samples({rollout.id: rollout.sample or 0 for rollout in rollouts_in_part})
+
+
+@dataclass
+class _SavedRollout:
+    """A rollout in the file of a run."""
+
+    id: int
+    row: int  # the number of its row in the data
+    sample: int | None  # the sample that its row names; None if it names none
+
+
+def _read_example(writer: RunWriter, example: str) -> list[_SavedRollout]:
+    rollouts: list[_SavedRollout] = []
+    for rollout_id, row, data in writer.read_example(example):
+        fields = json.loads(data).get("fields", {})
+        sample = read_own_sample(fields.get("sample"))
+        rollouts.append(_SavedRollout(rollout_id, row, sample))
+    return rollouts
