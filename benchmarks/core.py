@@ -220,7 +220,7 @@ def all_at_once() -> GradeAll:
 
     async def grade_all(texts: list[str], scores: list[float | None]) -> None:
         rollouts = [assay.Rollout(prompt=QUERY, completion=text) for text in texts]
-        reports = await rubric.score(rollouts, autograder=grader)
+        reports = await rubric.score(rollouts, judge=grader)
         scores.extend(report.score for report in reports)
 
     return grade_all

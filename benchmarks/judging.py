@@ -116,7 +116,7 @@ def with_assay(task: dict[str, Any]) -> Grade:
 
     async def grade(texts: list[str]) -> list[Verdicts]:
         rollouts = [assay.Rollout(prompt=QUERY, completion=text) for text in texts]
-        reports = await rubric.score(rollouts, autograder=grader)
+        reports = await rubric.score(rollouts, judge=grader)
         return [[(line.requirement, line.verdict) for line in report.report] for report in reports]
 
     return grade

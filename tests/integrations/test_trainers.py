@@ -17,7 +17,7 @@ from assay.integrations import (
     custom_rm_of,
     reward_func_of,
 )
-from assay.integrations.reward_functions import response_of
+from assay.integrations.reward_functions import cut_response
 from assay.integrations.verl import compute_score, compute_score_sync
 from assay.runs.row_rubric import RowRubric
 from tests.integrations.conftest import exact
@@ -166,7 +166,7 @@ class TestOpenRlhf:
     )
     def test_special_tokens_at_the_end_are_no_part_of_the_response(self, ending):
         """Of Mistral, Qwen, DeepSeek, gpt-oss, Llama 4, Cohere, Kimi and GLM."""
-        assert response_of(f"Q A{ending}", "Q") == "A"
+        assert cut_response(f"Q A{ending}", "Q") == "A"
 
     def test_a_tokenizer_says_which_tokens_are_special(self, rubric):
         tokenizer = SimpleNamespace(all_special_tokens=["<stop>"])

@@ -10,7 +10,7 @@ import pytest
 from assay import Criterion, PerCriterionGrader, Rubric, RubricError, VersionedRubric
 from assay.aggregation import UnscoredError
 from assay.integrations import Dialogue, RewardMonitor, as_skyrl_env
-from assay.integrations.trainer_envs import feedback_of
+from assay.integrations.trainer_envs import make_feedback
 from assay.testing import FakeModel
 from tests.trainers.loops import (
     CALL,
@@ -238,11 +238,11 @@ class TestFeedback:
     )
     def test_a_turn_ends_once(self, action, between):
         """Whether the model ended its turn itself or was cut."""
-        assert feedback_of(Tokenizer(), [{"role": "user", "content": "And?"}], action) == between
+        assert make_feedback(Tokenizer(), [{"role": "user", "content": "And?"}], action) == between
 
     def test_without_a_template_the_reply_follows_as_it_is(self):
         assert (
-            feedback_of(object(), [{"role": "user", "content": "\nHuman: And?\n"}], "4")
+            make_feedback(object(), [{"role": "user", "content": "\nHuman: And?\n"}], "4")
             == "\nHuman: And?\n"
         )
 
@@ -251,7 +251,7 @@ class TestFeedback:
             chat_template="x", apply_chat_template=lambda *_, **__: "Question: And?"
         )
         with pytest.raises(RubricError, match="leaves a turn of the assistant out"):
-            feedback_of(tokenizer, [{"role": "user", "content": "And?"}], "4")
+            make_feedback(tokenizer, [{"role": "user", "content": "And?"}], "4")
 
 
 def succeeds(step):

@@ -9,7 +9,7 @@ from assay.concurrency import run_sync
 from assay.display import shorten_line
 from assay.errors import RubricError, TrustError
 from assay.graders.grader import JudgeSource
-from assay.integrations.step import RubricSource, rubric_of
+from assay.integrations.step import RubricSource, load_rubric
 from assay.messages import completion_text
 from assay.report import CriterionReport, EvaluationReport
 from assay.rollout import Rollout
@@ -68,7 +68,7 @@ def assert_grades(
     rollouts = list(rollouts)
     if not rollouts:
         raise RubricError("there are no rollouts to grade: give at least one")
-    reports = run_sync(rubric_of(rubric).score(rollouts, judge=judge))
+    reports = run_sync(load_rubric(rubric).score(rollouts, judge=judge))
     example_numbers: dict[str, int] = {}
     mean = Mean()
     for rollout, report in zip(rollouts, reports, strict=True):

@@ -1,19 +1,17 @@
-"""A RewardMonitor looks for signs of reward hacking: numbers to plot, and warnings where chance is a poor excuse."""
+"""A RewardMonitor looks for signs of reward hacking, and warns of those that chance does not explain."""
 
 import json
 import math
 import random
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from statistics import correlation, fmean, linear_regression
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from assay.aggregation import group_by_key
 from assay.errors import RubricError
 from assay.graders.degenerate import explain_degenerate
 from assay.lazy import read_toml
@@ -24,14 +22,13 @@ from assay.wording import describe_error
 
 logger = get_logger("assay")
 
-Z: Final = 1.96  # standard errors either side of an estimate that hold 95 % of it
+Z: Final = 1.96  # a 95 % interval extends this many standard errors to either side
+# A drift is the difference of the means of this many steps at the end and at the beginning.
+DRIFT_STEPS: Final = 5
 
-FEW: Final = 5  # steps at the beginning, and at the end, whose means a drift is the difference of
-
-Columns = Mapping[str, Sequence[float | None]]  # the values of each criterion, one a rollout
-SecondJudge = Callable[
-    [Sequence[Any]], Awaitable[Sequence[float | None]]
-]  # from rows to rewards on the scale of ours
+Columns = Mapping[str, Sequence[float | None]]  # the values of each criterion, one per rollout
+# Returns rewards of rows, on the scale of the rewards that are watched.
+SecondJudge = Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]]
 Values: TypeAlias = Mapping[str, float]
 # A function of a step and its values, or an object with such a `log`.
 Sink: TypeAlias = Callable[[int, Values], Any] | Any
@@ -39,55 +36,65 @@ Sink: TypeAlias = Callable[[int, Values], Any] | Any
 
 @dataclass(frozen=True)
 class Alarms:
-    """Where each sign becomes a warning."""
+    """The limits beyond which signs become warnings."""
 
-    length_correlation: float = (
-        0.5  # rank correlation of reward and length that its interval lies wholly above
-    )
-    saturated: float = (
-        0.5  # share of groups in which every rollout got the highest reward of the window
-    )
-    # Share of groups whose rollouts all got the same reward, so that nothing is learnt from them.
+    # The rank correlation of reward and length, by the lower end of its interval.
+    length_correlation: float = 0.5
+    # The share of groups in which every rollout got the highest reward of the window.
+    saturated: float = 0.5
+    # The share of groups whose rollouts all got the same reward, so that nothing is learnt from them.
     zero_variance: float = 0.7
     unscored: float = 0.05
     degenerate: float = 0.05
-    repeated: float = 0.2  # share of completions that are word for word another one of the step
-    drift: float = 0.1  # how far the reward has risen over a second judge's since the beginning
-    # Share of the spread of rewards that one criterion of several explains alone, by the lower end of its interval.
+    repeated: float = 0.2  # the share of completions that are copies of another one in the step
+    # How much more the reward has risen than that of a second judge, since the beginning.
+    drift: float = 0.1
+    # The share of the variance of rewards that one of several criteria explains, by the lower end of
+    # its interval.
     dominance: float = 0.95
-    # By how many standard errors the slope of a mean in the newer half of the window differs from that in the older
-    # half.
+    # By how many standard errors the slope of a mean in the newer half of the window differs from
+    # that in the older half.
     slope_break: float = 5.0
     length_drift: float = 0.5  # relative change of the mean length since the first steps
     # Change of the share of runs of three words that a text repeats, since the first steps.
     repetition_drift: float = 0.1
 
 
-# What a monitor tells besides the share of unscored rollouts; not all of them can be told at every step.
+# The signs besides the share of unscored rollouts. Not every step has all of them.
 SIGNS: Final = (
-    *(each.name for each in fields(Alarms) if each.name != "unscored"),
+    *(alarm.name for alarm in fields(Alarms) if alarm.name != "unscored"),
     "length_correlation_low",
 )
 
 
 class _Step(NamedTuple):
-    scored: list[tuple[int, float]]  # the length and the reward of each scored rollout
-    groups: int  # how many have several rollouts
-    flat: list[float]  # the reward of each group whose rewards are all equal
+    lengths: list[int]  # of the scored rollouts
+    rewards: list[float]  # of the scored rollouts
+    groups: int  # groups with several rollouts
+    equal_rewards: list[float]  # the reward of each such group whose rewards are all equal
     rollouts: int
     degenerate: int
     repeated: int
-    pairs: dict[
-        str, list[tuple[float, float]]
-    ]  # of each criterion, its value and the reward of each rollout
-    means: dict[
-        str, float
-    ]  # of the length, the repetition, the reward and every criterion that has values
+    # For each criterion, the values of rollouts and their rewards.
+    pairs: dict[str, list[tuple[float, float]]]
+    # The means of the length, the repetition, the reward and every criterion with values.
+    means: dict[str, float]
+
+
+class _Waiting(NamedTuple):
+    """A rollout that waits until its step is complete."""
+
+    row: Mapping[str, Any]
+    reward: float | None
+    group: str
+    parts: Mapping[str, float | None]
 
 
 @dataclass
 class RewardMonitor:
-    """Watches the rewards of the last `window` steps, in any loop: `observe` takes a step, `watch` gathers rollouts into steps.
+    """Watches the rewards of the last `window` steps.
+
+    `observe` takes a whole step; `watch` collects rollouts into steps.
 
     >>> monitor = RewardMonitor()
     >>> round(monitor.observe(["yes", "yes", "well, yes"], [1.0, 1.0, None])["unscored"], 2)
@@ -96,26 +103,25 @@ class RewardMonitor:
 
     window: int = 20
     alarms: Alarms = field(default_factory=Alarms)
-    # Told once when a sign passes its limit, and again when it does after having come back.
+    # Called once when a sign passes its limit, and again only after it was below the limit.
     warn: Callable[[str], None] = logger.warning
-    # Where the signs of every step are written: functions of `(step, values)`, or objects with `log(step, values)`.
+    # The signs of every step are written to these functions of `(step, values)`, or objects with
+    # `log(step, values)`.
     sinks: Sequence[Sink] = ()
-    second: SecondJudge | None = None  # another judge, asked by `watch` about a sample of each step
+    second: SecondJudge | None = None  # `watch` asks this judge about a sample of each step
     sample: int = 16  # how many rollouts of a step the second judge is asked about
-    step_size: int = 256  # how many rollouts `watch` gathers into a step
+    step_size: int = 256  # how many rollouts `watch` collects into a step
     steps: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         if self.window < 1:
             raise RubricError(f"window is {self.window!r}: give the number of steps to look back")
-        self._seen: deque[_Step] = deque(maxlen=self.window)
-        self._first: list[_Step] = []
-        self._gaps: list[float] = []
-        self._raised: set[str] = set()
-        self._waiting: list[
-            tuple[Mapping[str, Any], float | None, Hashable, Mapping[str, float | None]]
-        ] = []
-        self._named: dict[str, str] = {}  # which criterion a sign is about
+        self._steps: deque[_Step] = deque(maxlen=self.window)
+        self._first_steps: list[_Step] = []
+        self._gaps: list[float] = []  # between our rewards and those of the second judge
+        self._raised: set[str] = set()  # the signs that are past their limit
+        self._waiting: list[_Waiting] = []
+        self._criterion_of_sign: dict[str, str] = {}
 
     def observe(
         self,
@@ -125,17 +131,18 @@ class RewardMonitor:
         groups: Sequence[Hashable] | None = None,
         parts: Columns | None = None,
     ) -> dict[str, float]:
-        """Take in one training step and return the signs over the window, by name, as far as they can be told."""
+        """Add a training step. Return the signs over the window by name, without unknown ones."""
         for name, column in {"rewards": rewards, "groups": groups, **(parts or {})}.items():
             if column is not None and len(texts) != len(column):
                 raise RubricError(f"{len(texts)} texts and {len(column)} {name}: give one each")
+        if groups is None:
+            groups = [None] * len(texts)
         self.steps += 1
-        self._seen.append(
-            _step(texts, rewards, [None] * len(texts) if groups is None else groups, parts or {})
-        )
-        if len(self._first) < FEW:
-            self._first.append(self._seen[-1])
-        signs = dict(self._signs())
+        step = _summarise_step(texts, rewards, groups, parts or {})
+        self._steps.append(step)
+        if len(self._first_steps) < DRIFT_STEPS:
+            self._first_steps.append(step)
+        signs = dict(self._find_signs())
         self._warn(signs)
         write(self.sinks, self.steps, signs)
         return signs
@@ -149,23 +156,32 @@ class RewardMonitor:
         *,
         is_step: bool = False,
     ) -> dict[str, float]:
-        """Gather rollouts and observe them as a step, with the second judge: when there are `step_size`, or at once.
+        """Collect rollouts, and observe them as a step if there are `step_size` of them.
 
-        Returns the signs of that step; none while it waits for more.
+        With `is_step`, they are observed at once. Return the signs of the step; empty if it is not
+        complete. The second judge is asked about its rollouts.
         """
-        members = [row.get("prompt", "") for row in rows] if groups is None else groups
-        self._waiting += zip(rows, rewards, members, parts, strict=True)
+        for index, row in enumerate(rows):
+            group = row.get("prompt", "") if groups is None else groups[index]
+            self._waiting.append(_Waiting(row, rewards[index], repr(group), parts[index]))
         if not self._waiting or (len(self._waiting) < self.step_size and not is_step):
             return {}
-        taken, self._waiting = self._waiting, []
-        step, paid, members, values = (list(column) for column in zip(*taken, strict=True))
-        names = dict.fromkeys(name for one in values for name in one)
-        columns = {name: [one.get(name) for one in values] for name in names}
-        texts = [read_whole_text(row.get("completion", "")) for row in step]
-        signs = self.observe(texts, paid, groups=[repr(group) for group in members], parts=columns)
+        step = self._waiting
+        self._waiting = []
+        columns: dict[str, list[float | None]] = {}
+        for rollout in step:
+            for name in rollout.parts:
+                if name not in columns:
+                    columns[name] = [other.parts.get(name) for other in step]
+        signs = self.observe(
+            [read_whole_text(rollout.row.get("completion", "")) for rollout in step],
+            [rollout.reward for rollout in step],
+            groups=[rollout.group for rollout in step],
+            parts=columns,
+        )
         if self.second is not None:
             try:
-                drift = await self._drift(self.second, step, paid)
+                drift = await self._measure_drift(self.second, step)
             except Exception as error:  # noqa: BLE001 - a second judge may fail in any way, and training goes on
                 logger.warning("the second judge could not be asked: %s", describe_error(error))
                 drift = None
@@ -174,19 +190,20 @@ class RewardMonitor:
                 write(self.sinks, self.steps, {"drift": drift})
         return signs
 
-    async def _drift(
-        self, second: SecondJudge, rows: Sequence[Any], rewards: Sequence[float | None]
-    ) -> float | None:
-        """How far our rewards rose over a second judge's since the first step, over rows drawn by the number of the step."""
-        scored = [place for place, reward in enumerate(rewards) if reward is not None]
+    async def _measure_drift(self, second: SecondJudge, step: Sequence[_Waiting]) -> float | None:
+        """Return how much more our rewards have risen than those of the second judge.
+
+        A sample of the rollouts is compared; the number of the step is the seed.
+        """
+        scored = [rollout for rollout in step if rollout.reward is not None]
         if len(scored) > self.sample:
-            scored = sorted(random.Random(self.steps).sample(scored, self.sample))
-        pairs = zip(
-            [rewards[place] for place in scored],
-            await second([rows[place] for place in scored]),
-            strict=True,
-        )
-        gaps = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
+            indices = random.Random(self.steps).sample(range(len(scored)), self.sample)
+            scored = [scored[index] for index in sorted(indices)]
+        second_rewards = await second([rollout.row for rollout in scored])
+        gaps: list[float] = []
+        for rollout, second_reward in zip(scored, second_rewards, strict=True):
+            if rollout.reward is not None and second_reward is not None:
+                gaps.append(rollout.reward - second_reward)
         if not gaps:
             return None
         self._gaps.append(math.fsum(gaps) / len(gaps))
@@ -194,51 +211,59 @@ class RewardMonitor:
         self._warn({"drift": drift})
         return drift
 
-    def _signs(self) -> Iterator[tuple[str, float]]:
-        seen = self._seen
-        groups, rollouts = sum(step.groups for step in seen), sum(step.rollouts for step in seen)
-        lengths = [length for step in seen for length, _ in step.scored]
-        rewards = [reward for step in seen for _, reward in step.scored]
+    def _find_signs(self) -> Iterator[tuple[str, float]]:
+        steps = self._steps
+        groups = sum(step.groups for step in steps)
+        rollouts = sum(step.rollouts for step in steps)
+        lengths: list[int] = []
+        rewards: list[float] = []
+        for step in steps:
+            lengths += step.lengths
+            rewards += step.rewards
         if rollouts:
             yield "unscored", 1 - len(rewards) / rollouts
-            yield "degenerate", sum(step.degenerate for step in seen) / rollouts
-            yield "repeated", sum(step.repeated for step in seen) / rollouts
+            yield "degenerate", sum(step.degenerate for step in steps) / rollouts
+            yield "repeated", sum(step.repeated for step in steps) / rollouts
         if groups and rewards:
-            top = max(rewards)
-            yield "zero_variance", sum(len(step.flat) for step in seen) / groups
-            yield "saturated", sum(step.flat.count(top) for step in seen) / groups
-        if (found := rank_correlation(lengths, rewards)) is not None:
-            yield "length_correlation", found
-            yield "length_correlation_low", _low(found, len(rewards))
-        columns = {
-            name: [pair for step in seen for pair in step.pairs.get(name, ())]
-            for name in seen[-1].pairs
-        }
-        if len(columns) > 1:
-            yield (
-                "dominance",
-                self._largest(
-                    "dominance", {name: _explained(own) for name, own in columns.items()}
-                ),
-            )
-        means = {name: [step.means.get(name) for step in seen] for name in ("reward", *columns)}
-        breaks = {
-            name: found for name, own in means.items() if (found := slope_break(own)) is not None
-        }
-        if breaks:
-            yield "slope_break", self._largest("slope_break", breaks)
-        if self.steps > FEW:
-            ends = [self._first, list(islice(reversed(seen), FEW))]
-            then, now = (
-                [fmean(step.means[n] for step in steps) for n in ("length", "repetition")]
-                for steps in ends
-            )
-            yield "length_drift", now[0] / then[0] - 1 if then[0] else 0.0
-            yield "repetition_drift", now[1] - then[1]
+            highest = max(rewards)
+            yield "zero_variance", sum(len(step.equal_rewards) for step in steps) / groups
+            yield "saturated", sum(step.equal_rewards.count(highest) for step in steps) / groups
+        length_correlation = rank_correlation(lengths, rewards)
+        if length_correlation is not None:
+            yield "length_correlation", length_correlation
+            yield "length_correlation_low", _lower_bound(length_correlation, len(rewards))
+        yield from self._find_signs_of_criteria()
+        if self.steps > DRIFT_STEPS:
+            last_steps = list(steps)[-DRIFT_STEPS:]
+            first_length = fmean(step.means["length"] for step in self._first_steps)
+            last_length = fmean(step.means["length"] for step in last_steps)
+            yield "length_drift", last_length / first_length - 1 if first_length else 0.0
+            first_repetition = fmean(step.means["repetition"] for step in self._first_steps)
+            last_repetition = fmean(step.means["repetition"] for step in last_steps)
+            yield "repetition_drift", last_repetition - first_repetition
 
-    def _largest(self, sign: str, values: Mapping[str, float]) -> float:
-        """The value furthest from 0, whose criterion a warning about the sign names."""
-        self._named[sign] = name = max(values, key=lambda name: abs(values[name]))
+    def _find_signs_of_criteria(self) -> Iterator[tuple[str, float]]:
+        criteria = list(self._steps[-1].pairs)
+        if len(criteria) > 1:
+            explained: dict[str, float] = {}
+            for name in criteria:
+                pairs: list[tuple[float, float]] = []
+                for step in self._steps:
+                    pairs += step.pairs.get(name, [])
+                explained[name] = _explained_variance(pairs)
+            yield "dominance", self._find_largest("dominance", explained)
+        breaks: dict[str, float] = {}
+        for name in ("reward", *criteria):
+            value = slope_break([step.means.get(name) for step in self._steps])
+            if value is not None:
+                breaks[name] = value
+        if breaks:
+            yield "slope_break", self._find_largest("slope_break", breaks)
+
+    def _find_largest(self, sign: str, values: Mapping[str, float]) -> float:
+        """Return the value furthest from 0; a warning about the sign names its criterion."""
+        name = max(values, key=lambda name: abs(values[name]))
+        self._criterion_of_sign[sign] = name
         return values[name]
 
     def _warn(self, signs: dict[str, float]) -> None:
@@ -246,114 +271,136 @@ class RewardMonitor:
         for name, limit in vars(self.alarms).items():
             if name not in signs:
                 continue
-            # A correlation over few rollouts is chance, so its interval has to clear the limit.
-            number = signs.get(f"{name}_low", signs[name])
-            number = abs(number) if name in ("slope_break", "length_drift") else number
-            if number <= limit:
+            # With few rollouts, a correlation may be chance, so its interval has to be above the limit.
+            value = signs.get(f"{name}_low", signs[name])
+            if name in ("slope_break", "length_drift"):
+                value = abs(value)
+            if value <= limit:
                 self._raised.discard(name)
             elif name not in self._raised:
                 self._raised.add(name)
-                about = f" ({self._named[name]})" if name in self._named else ""
+                sign = name
+                if name in self._criterion_of_sign:
+                    sign = f"{name} ({self._criterion_of_sign[name]})"
                 self.warn(
-                    f"step {self.steps}: {name}{about} is {signs[name]:.2f}, past {limit:g}: {meaning[name]}"
+                    f"step {self.steps}: {sign} is {signs[name]:.2f}, past {limit:g}: {meaning[name]}"
                 )
 
 
-def _step(
+def _summarise_step(
     texts: Sequence[str],
     rewards: Sequence[float | None],
     groups: Sequence[Hashable],
     parts: Columns,
 ) -> _Step:
-    members = group_by_key(
-        (group, reward) for group, reward in zip(groups, rewards, strict=True) if reward is not None
-    )
-    several = [paid for paid in members.values() if len(paid) > 1]
-    scored = [
-        (len(text), reward)
-        for text, reward in zip(texts, rewards, strict=True)
-        if reward is not None
-    ]
-    pairs = {
-        name: [
-            (v, r) for v, r in zip(column, rewards, strict=True) if v is not None and r is not None
-        ]
-        for name, column in parts.items()
-    }
-    values: dict[str, list[float]] = {
-        name: [value for value, _ in own] for name, own in pairs.items()
-    }
-    values |= {
-        "reward": [r for _, r in scored],
-        "repetition": [measure_repetition(text) for text in texts],
-    }
-    values["length"] = [float(len(text)) for text in texts]
+    lengths: list[int] = []
+    scored_rewards: list[float] = []
+    rewards_of_group: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for text, reward, group in zip(texts, rewards, groups, strict=True):
+        if reward is not None:
+            lengths.append(len(text))
+            scored_rewards.append(reward)
+            rewards_of_group[group].append(reward)
+    several = [members for members in rewards_of_group.values() if len(members) > 1]
+
+    means: dict[str, float] = {"length": 0.0, "repetition": 0.0}
+    if texts:
+        means["length"] = fmean(len(text) for text in texts)
+        means["repetition"] = fmean(measure_repetition(text) for text in texts)
+    if scored_rewards:
+        means["reward"] = fmean(scored_rewards)
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for name, column in parts.items():
+        pairs[name] = []
+        for value, reward in zip(column, rewards, strict=True):
+            if value is not None and reward is not None:
+                pairs[name].append((value, reward))
+        # A criterion does not replace a mean with the same name.
+        if pairs[name] and name not in ("reward", "length", "repetition"):
+            means[name] = fmean(value for value, _ in pairs[name])
     return _Step(
-        scored,
-        len(several),
-        [paid[0] for paid in several if min(paid) == max(paid)],
+        lengths=lengths,
+        rewards=scored_rewards,
+        groups=len(several),
+        equal_rewards=[members[0] for members in several if min(members) == max(members)],
         rollouts=len(texts),
         degenerate=sum(explain_degenerate(text) is not None for text in texts),
-        repeated=sum(count - 1 for count in Counter(texts).values()),
+        repeated=len(texts) - len(set(texts)),
         pairs=pairs,
-        means={"length": 0.0, "repetition": 0.0}
-        | {name: fmean(own) for name, own in values.items() if own},
+        means=means,
     )
 
 
-def _explained(pairs: Sequence[tuple[float, float]]) -> float:
-    """The share of the spread of rewards that goes with one criterion, by the lower end of its 95 % interval."""
-    values, rewards = zip(*pairs, strict=True) if len(pairs) > 3 else ((), ())
-    if not values or min(values) == max(values) or min(rewards) == max(rewards):
+def _explained_variance(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the share of the variance of rewards that a criterion explains.
+
+    It is the lower end of a 95 % interval; 0 if there are too few pairs.
+    """
+    if len(pairs) <= 3:
         return 0.0
-    return max(0.0, _low(abs(correlation(values, rewards)), len(pairs))) ** 2
+    values = [value for value, _ in pairs]
+    rewards = [reward for _, reward in pairs]
+    if min(values) == max(values) or min(rewards) == max(rewards):
+        return 0.0
+    strength = abs(correlation(values, rewards))
+    return max(0.0, _lower_bound(strength, len(pairs))) ** 2
 
 
 def slope_break(means: Sequence[float | None]) -> float | None:
-    """By how many standard errors the slope in the newer half differs from that in the older; None below 8 steps.
+    """Return by how many standard errors the slopes of the newer and of the older half differ.
 
-    At most 100 either way, as where both halves are straight lines.
+    It is between -100 and 100, where both halves may be straight lines; None for less than 8 steps.
     """
-    if len(means) < 8 or None in means:
+    known = [mean for mean in means if mean is not None]
+    if len(known) < 8 or len(known) < len(means):
         return None
+    size = len(known) // 2
+    steps = range(size)
+    squared_distances = size * (size * size - 1) / 12  # of the steps from their mean
     slopes: list[float] = []
-    variance, size = 0.0, len(means) // 2
-    for half in (means[:size], means[-size:]):
-        own = [mean for mean in half if mean is not None]
-        slope, start = linear_regression(range(size), own)
-        rest = math.fsum((mean - start - slope * place) ** 2 for place, mean in enumerate(own))
-        squares = size * (size * size - 1) / 12  # of 0 to size - 1 about their mean
-        variance += rest / (size - 2) / squares
+    variance = 0.0
+    for half in (known[:size], known[-size:]):
+        slope, intercept = linear_regression(steps, half)
+        residuals = [
+            mean - intercept - slope * step for step, mean in zip(steps, half, strict=True)
+        ]
+        residual_variance = math.fsum(residual**2 for residual in residuals) / (size - 2)
+        variance += residual_variance / squared_distances
         slopes.append(slope)
-    apart = slopes[1] - slopes[0]
-    if abs(apart) < 1e-9:  # rounding
+    difference = slopes[1] - slopes[0]
+    if abs(difference) < 1e-9:  # a rounding error
         return 0.0
-    return math.copysign(min(100.0, abs(apart) / math.sqrt(variance) if variance else 100.0), apart)
+    standard_errors = 100.0
+    if variance:
+        standard_errors = min(100.0, abs(difference) / math.sqrt(variance))
+    return math.copysign(standard_errors, difference)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return Spearman's correlation, with ties at their mean rank; None when one of them does not vary."""
+    """Return Spearman's correlation, with ties at their mean rank; None if one does not vary."""
     if len(first) < 3 or min(first) == max(first) or min(second) == max(second):
         return None
-    return correlation(_ranks(first), _ranks(second))
+    return correlation(_rank(first), _rank(second))
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
+def _rank(values: Sequence[float]) -> list[float]:
     ordered = sorted(values)
     return [
         (bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2 for value in values
     ]
 
 
-def _low(found: float, size: int) -> float:
-    """The lower end of a correlation's 95 % interval, by Fisher's transformation."""
-    if size <= 3 or abs(found) >= 1:
-        return found if size > 3 else -1.0
-    return math.tanh(math.atanh(found) - Z / math.sqrt(size - 3))
+def _lower_bound(estimate: float, size: int) -> float:
+    """Return the lower end of a correlation's 95 % interval, by Fisher's transformation."""
+    if size <= 3:
+        return -1.0
+    if abs(estimate) >= 1:
+        return estimate
+    return math.tanh(math.atanh(estimate) - Z / math.sqrt(size - 3))
 
 
 def write(sinks: Sequence[Sink], step: int, values: Values) -> None:
-    """Write the values of a step everywhere. A sink that fails is logged, since training must not end with it."""
+    """Write the values of a step to all sinks. If one fails, that is logged, and training goes on."""
     for sink in sinks:
         try:
             getattr(sink, "log", sink)(step, values)
@@ -364,26 +411,38 @@ def write(sinks: Sequence[Sink], step: int, values: Values) -> None:
 
 
 def to_jsonl(path: str | Path, source: str = "") -> Sink:
-    """One line of JSON a step at the end of a file; several processes may write to it, and `source` tells them apart."""
-    return partial(_line, Path(path), {"source": source} if source else {})
+    """Return a sink that appends a line of JSON for each step to a file.
+
+    Several processes may write to the same file; `source` identifies them.
+    """
+    return partial(_append_line, Path(path), source)
 
 
-def _line(path: Path, about: Mapping[str, str], step: int, values: Values) -> None:
+def _append_line(path: Path, source: str, step: int, values: Values) -> None:
+    line: dict[str, Any] = {"step": step}
+    if source:
+        line["source"] = source
+    line.update(values)
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"step": step, **about, **values}) + "\n")
+        file.write(json.dumps(line) + "\n")
 
 
 def to_tracker(tracker: Any) -> Sink:
-    """A run of W&B (`wandb.init()`), a `SummaryWriter` of TensorBoard, or the module `mlflow`, whose active run is written to."""
+    """Return a sink that writes to a run of W&B, to TensorBoard or to MLflow.
+
+    The tracker is the result of `wandb.init()`, a `SummaryWriter`, or the module `mlflow` with its
+    active run.
+    """
     return partial(_track, tracker)
 
 
 def _track(tracker: Any, step: int, values: Values) -> None:
-    named = {f"assay/{name}": value for name, value in values.items()}
+    metrics = {f"assay/{name}": value for name, value in values.items()}
     if hasattr(tracker, "add_scalar"):
-        for name, value in named.items():
+        for name, value in metrics.items():
             tracker.add_scalar(name, value, step)
     elif hasattr(tracker, "log_metrics"):
-        tracker.log_metrics(named, step=step)
-    else:  # without W&B's own `step`, which must never fall behind the trainer's
-        tracker.log({"assay/step": step, **named})
+        tracker.log_metrics(metrics, step=step)
+    else:
+        # Not W&B's own `step`, which must not be smaller than that of the trainer.
+        tracker.log({"assay/step": step, **metrics})

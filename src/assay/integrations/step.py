@@ -1,13 +1,14 @@
-"""A Step scores the rollouts that a trainer wants rewarded at once, group by group and within a time."""
+"""A Step scores the rollouts of one call of a trainer, group by group and within a timeout."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
-from assay.aggregation import Policy, check_policy, fill_unscored, group_by_key
+from assay.aggregation import Policy, check_policy, fill_unscored
 from assay.base_rubric import BaseRubric
 from assay.concurrency import LoopThread, run_concurrently, set_variable
 from assay.engine import checks_use_threads
@@ -21,34 +22,31 @@ from assay.rubric import Rubric
 from assay.runs.row import own_rubric
 from assay.runs.row_rubrics import RowRubrics
 
-OUTCOME: Final = (
-    "outcome"  # the name under which trainers get what the criteria came to, to filter groups by
-)
-# Why a rollout is unscored that a trainer hands over by itself.
-ALONE: Final = "RubricError: a check compares the rollouts of a group, and this one came alone: send groups, or score without it"
-MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
-# What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1.
+# The name under which trainers get the weighted sum before shaping, for example to filter groups.
+OUTCOME: Final = "outcome"
+# The error of a rollout that needs its group and came without it.
+GROUP_MISSING: Final = "RubricError: a check compares the rollouts of a group, and this one came alone: send groups, or score without it"
+MOST_THREADS: Final = 32  # for one call, if nothing waits and checks may block
+# What a trainer gets as the reward: the weighted sum, or the same normalised to 0-1.
 Value: TypeAlias = Literal["reward", "score"]
 
-RubricSource: TypeAlias = (
-    BaseRubric | str | Path
-)  # a rubric, here or behind a server, or the file it stands in
+# A rubric in this process or on a server, or the file of one.
+RubricSource: TypeAlias = BaseRubric | str | Path
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a trainer is told about one rollout."""
+    """The result of one rollout for a trainer."""
 
-    reward: float | None  # None when it is unscored
-    score: float | None  # the same between 0 and 1, whatever the trainer is paid in
-    # The `outcome` before shaping, and the value of every criterion, always under the same names; None without an
-    # answer.
+    reward: float | None  # None if it is unscored
+    score: float | None  # the same between 0 and 1, whatever the reward is
+    # The `outcome` and the value of every criterion, with the same names for all rollouts; None
+    # for no answer.
     parts: Mapping[str, float | None]
     error: str = ""  # why it is unscored
-    version: str = ""  # the hash of the rubric, where that may change while training runs
-    steps: Sequence[float | None] | None = (
-        None  # the reward of each turn, where the rubric has criteria about steps
-    )
+    version: str = ""  # the hash of the rubric, if it may change during training
+    # The reward of each turn; None if the rubric has no criteria about steps.
+    steps: Sequence[float | None] | None = None
 
     @classmethod
     def of(
@@ -58,43 +56,47 @@ class Scored:
         value: Value = "reward",
         version: str = "",
     ) -> "Scored":
-        metrics, score = report.metrics, report.score
-        score = (
-            report.raw_score if score is None else score
-        )  # nothing was at stake, and still there is a reward
+        # A score is None if nothing can be gained or lost; there is a reward all the same.
+        score = report.raw_score if report.score is None else report.score
+        parts = {OUTCOME: report.metrics.get(OUTCOME, report.outcome)}
+        for name in names:
+            if name != OUTCOME:
+                parts[name] = report.metrics.get(name)
+        steps = None
+        if report.step_rewards is not None:
+            steps = list(report.step_rewards.values())
+        errors = [f"{name}: {reason}" for name, reason in report.why_unscored.items()]
         return cls(
             reward=report.raw_score if value == "reward" else score,
             score=score,
-            parts={
-                n: metrics.get(n, report.outcome if n == OUTCOME else None)
-                for n in (OUTCOME, *names)
-            },
-            error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
+            parts=parts,
+            error="; ".join(errors),
             version=version,
-            steps=None if report.step_rewards is None else [*report.step_rewards.values()],
+            steps=steps,
         )
 
     @property
     def answered(self) -> dict[str, float]:
+        """The parts that have a value."""
         return {name: part for name, part in self.parts.items() if part is not None}
 
 
 @dataclass
 class Step:
-    """A rubric as trainers ask it, and what they pay. `timeout` is in seconds, for all rollouts of one call.
+    """A rubric with the options of a trainer's adapter.
 
     A row with a `rubric` of its own is scored by that one, as in files; equal rubrics are built once.
     """
 
     source: RubricSource
     value: Value = "reward"
-    timeout: float | None = None
-    hands_over_one: str = (
-        ""  # the trainer that calls with one rollout at a time, so that there is no group
-    )
+    timeout: float | None = None  # seconds for all rollouts of one call
+    # The trainer that calls with a single rollout at a time, so that there are no groups.
+    single_rollout_trainer: str = ""
     monitor: RewardMonitor | None = None
-    unscored: Policy = "raise"  # what is paid for a rollout without a score; `raise` or `zero` where there is no group
-    # Answers the judged criteria: a grader, a model, or the name of one; None means that of the rubric.
+    # The reward of a rollout without a score; `raise` or `zero` if there are no groups.
+    unscored: Policy = "raise"
+    # Answers the judged criteria: a grader, a model or the name of one; None for that of the rubric.
     judge: JudgeSource | None = None
 
     def __post_init__(self) -> None:
@@ -103,172 +105,246 @@ class Step:
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
         check_policy(self.unscored)
-        if self.hands_over_one:
-            check_policy(self.unscored, ("raise", "zero"), self.hands_over_one)
-        self.rubric = rubric_of(self.source)
-        is_here = not getattr(self.rubric, "reads_row_rubrics", False)  # a server may not be up yet
-        if self.hands_over_one and is_here and self.rubric.compares:
-            told = f"compares the rollouts of a group, and {self.hands_over_one} hands over one at a time"
-            advice = "leave the check out, or use a trainer that rewards whole groups (TRL, slime with --group-rm)"
-            raise RubricError(f"a check of the rubric {told}: {advice}")
+        if self.single_rollout_trainer:
+            check_policy(self.unscored, ("raise", "zero"), self.single_rollout_trainer)
+        self.rubric = load_rubric(self.source)
+        # Nothing is asked of a server here: it may not be up yet.
+        self._is_remote = bool(getattr(self.rubric, "reads_row_rubrics", False))
+        if self.single_rollout_trainer and not self._is_remote and self.rubric.compares:
+            raise RubricError(
+                "a check of the rubric compares the rollouts of a group, and "
+                f"{self.single_rollout_trainer} hands over one at a time: leave the check out, or "
+                "use a trainer that rewards whole groups (TRL, slime with --group-rm)"
+            )
         if self.value == "score" and self.rubric.shaping:
             raise RubricError(
                 "the shaping of the rubric changes the reward and not the score: pay value='reward'"
             )
-        if self.judge is not None and not is_here:
+        if self.judge is not None and self._is_remote:
             raise RubricError("the judge of a rubric on a server is chosen there: leave judge out")
-        judge = getattr(self.rubric, "grader", None) if self.judge is None else self.judge
+        judge = self.judge
+        if judge is None:
+            judge = getattr(self.rubric, "grader", None)
         self._rows = RowRubrics(self.rubric, judge=judge)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the parts of a result."""
         return tuple(dict.fromkeys((OUTCOME, *self.rubric.get_reward_func_names())))
 
     async def score(
         self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None
     ) -> list[Scored]:
-        """Return what is found about each rollout; late ones are unscored. Checks that compare see whole groups."""
+        """Return the result of each row. Rows that are late are unscored.
+
+        Checks that compare rollouts see whole groups; `groups` holds the group of each row.
+        """
         if not rows:
             return []
-        names, rubric = (
-            self.names,
-            self.rubric if self.timeout is None else await self.rubric.pinned(),
-        )
-        usual = bool(rubric.compares), Traits.of(rubric).waits
-        late = self.without_score(
+        names = self.names
+        rubric = self.rubric
+        if self.timeout is not None:
+            rubric = await rubric.pinned()
+        batches, waits = self._make_batches(rubric, rows, groups)
+        calls: list[_Batch] = []
+        results: dict[int, Scored] = {}  # by the index of the row
+        for batch in batches:
+            if batch.is_group and len(batch.indices) == 1:
+                # With nothing to compare, it would get the result of the best rollout of a group.
+                results[batch.indices[0]] = self.make_unscored(GROUP_MISSING, rubric.version)
+            else:
+                calls.append(batch)
+        if self.timeout is None:
+            reports = await self._score_batches(rubric, rows, calls)
+        else:
+            reports = await self._score_in_time(rubric, rows, calls, self.timeout, waits=waits)
+        for index, report in reports.items():
+            version = report.version if rubric.version else ""
+            results[index] = Scored.of(report, names, self.value, version)
+        late = self.make_unscored(
             f"DeadlineExceeded: not scored within {self.timeout} seconds", rubric.version
         )
-        found = [late] * len(rows)
-        parts: dict[
-            tuple[str, Hashable] | None, list[int]
-        ] = {}  # the places of the rows that are scored by one call
-        waits = False
-        for place, row in enumerate(rows):
-            compares, row_waits = usual if own_rubric(row) is None else self._plan(row)
-            waits = waits or row_waits
-            apart = None if self.timeout is None else ("alone", place)
-            part = ("group", place if groups is None else groups[place]) if compares else apart
-            parts.setdefault(part, []).append(place)
-        asked: list[list[int]] = []
-        for part, places in parts.items():
-            if part is not None and part[0] == "group" and len(places) == 1:
-                # Compared with nothing it would get whatever the best of a group gets.
-                found[places[0]] = self.without_score(ALONE, rubric.version)
-            else:
-                asked.append(places)
-        if self.timeout is None:
-            results = await run_concurrently(
-                lambda places: self._ask(rubric, [rows[place] for place in places]), asked
-            )
-            answered = list(zip(asked, results, strict=True))
-        else:
-            # Not in this loop, which a check that blocks would stop, and the deadline with it.
-            # Where judges are asked, one loop is enough, and checks that block get threads of their own.
-            threads = [LoopThread() for _ in range(1 if waits else min(MOST_THREADS, len(asked)))]
-            with set_variable(checks_use_threads, waits):
-                tasks = {
-                    threads[number % len(threads)].start(
-                        self._ask(rubric, [rows[place] for place in places])
-                    ): places
-                    for number, places in enumerate(asked)
-                }
-            try:
-                done, _ = await asyncio.wait(tasks, timeout=self.timeout)
-                answered = [(tasks[task], task.result()) for task in done]
-            finally:
-                for thread in threads:
-                    thread.stop()
-        for places, reports in answered:
-            for place, report in zip(places, reports, strict=True):
-                version = report.version if rubric.version else ""
-                found[place] = Scored.of(report, names, self.value, version)
+        ordered = [results.get(index, late) for index in range(len(rows))]
         if self.monitor is not None:
-            await watched(self.monitor, rows, found, groups)
-        return found
+            await watch_results(self.monitor, rows, ordered, groups)
+        return ordered
 
-    def without_score(self, why: str, version: str = "") -> Scored:
-        """What is told about a rollout that could not be scored."""
-        return Scored(None, None, dict.fromkeys(self.names), why, version)
+    def _make_batches(
+        self,
+        rubric: BaseRubric,
+        rows: Sequence[Mapping[str, Any]],
+        groups: Sequence[Hashable] | None,
+    ) -> "tuple[list[_Batch], bool]":
+        """Divide the rows into those that have to be scored together.
 
-    def paid_alone(self, found: Scored) -> float:
-        """The reward of a rollout that came alone."""
-        [reward] = paid([found], self.unscored)
-        assert reward is not None  # with `raise` and `zero` there is always one
-        return reward
+        The second value is whether scoring waits for a judge, a process or a network.
+        """
+        traits = Traits.of(rubric)
+        compares_usually = bool(rubric.compares)
+        any_waits = False
+        batches: dict[Hashable, _Batch] = {}
+        for index, row in enumerate(rows):
+            compares, waits = compares_usually, traits.waits
+            if own_rubric(row) is not None:
+                compares, waits = self._read_row_traits(row)
+            any_waits = any_waits or waits
+            key: Hashable = None  # all in one batch
+            if compares:
+                key = ("group", index if groups is None else groups[index])
+            elif self.timeout is not None:
+                key = ("single", index)  # so that a late row does not make others late
+            batch = batches.setdefault(key, _Batch([], is_group=compares))
+            batch.indices.append(index)
+        return list(batches.values()), any_waits
 
-    def _plan(self, row: Mapping[str, Any]) -> tuple[bool, bool]:
-        """Whether the own rubric of a row compares rollouts, and whether it waits for anything."""
+    def _read_row_traits(self, row: Mapping[str, Any]) -> tuple[bool, bool]:
+        """Return whether a row's own rubric compares rollouts, and whether it waits for anything."""
         try:
             traits = self._rows.of(row)[1]
-        except AssayError:  # an error of this row, which its report tells
+        except AssayError:  # it is in the report of this row
             return False, False
         return bool(traits.compares), traits.waits
 
-    async def _ask(
-        self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]]
+    async def _score_batches(
+        self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]], batches: "Sequence[_Batch]"
+    ) -> dict[int, EvaluationReport]:
+        """Return the report of each row, by its index."""
+
+        async def score_batch(batch: _Batch) -> Sequence[EvaluationReport]:
+            return await self._score_batch(rubric, rows, batch)
+
+        reports: dict[int, EvaluationReport] = {}
+        results = await run_concurrently(score_batch, batches)
+        for batch, batch_reports in zip(batches, results, strict=True):
+            reports.update(zip(batch.indices, batch_reports, strict=True))
+        return reports
+
+    async def _score_in_time(
+        self,
+        rubric: BaseRubric,
+        rows: Sequence[Mapping[str, Any]],
+        batches: "Sequence[_Batch]",
+        seconds: float,
+        *,
+        waits: bool,
+    ) -> dict[int, EvaluationReport]:
+        """Return the reports that are ready after this many seconds, by the index of the row.
+
+        The loop of the caller does not score, since a check that blocks would stop the timeout.
+        """
+        # If judges are called, one loop is enough: checks that block get threads of their own.
+        thread_count = 1 if waits else min(MOST_THREADS, len(batches))
+        threads = [LoopThread() for _ in range(thread_count)]
+        tasks: dict[asyncio.Future[Sequence[EvaluationReport]], _Batch] = {}
+        reports: dict[int, EvaluationReport] = {}
+        try:
+            with set_variable(checks_use_threads, waits):
+                for number, batch in enumerate(batches):
+                    thread = threads[number % thread_count]
+                    tasks[thread.start(self._score_batch(rubric, rows, batch))] = batch
+            done, _ = await asyncio.wait(tasks, timeout=seconds)
+            for task in done:
+                reports.update(zip(tasks[task].indices, task.result(), strict=True))
+        finally:
+            for thread in threads:
+                thread.stop()
+        return reports
+
+    async def _score_batch(
+        self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]], batch: "_Batch"
     ) -> Sequence[EvaluationReport]:
-        # Checks may write into a state, and the trainer's columns are not theirs to write into.
-        # A server reads the rubrics of rows itself: it has the judge.
-        scorer = (
-            rubric if getattr(rubric, "reads_row_rubrics", False) else self._rows.around(rubric)
-        )
         rollouts: list[dict[str, Any]] = []
-        for row in rows:
-            rollout = dict(row)
-            # Trainers hand over the same reply as a text or as a message, depending on the data.
+        for index in batch.indices:
+            # A copy, because checks may write into a state, but not into the trainer's columns.
+            rollout = dict(rows[index])
+            # Depending on the data, trainers give the same reply as a text or as a message.
             if "completion" in rollout:
                 rollout["completion"] = as_text_if_single(rollout["completion"])
             rollouts.append(rollout)
-        return await scorer.score(rollouts)
+        if self._is_remote:
+            # A server reads the rubrics of rows itself, since it has the judge.
+            return await rubric.score(rollouts)
+        return await self._rows.around(rubric).score(rollouts)
+
+    def make_unscored(self, error: str, version: str = "") -> Scored:
+        """Return the result of a rollout that could not be scored."""
+        return Scored(
+            reward=None,
+            score=None,
+            parts=dict.fromkeys(self.names),
+            error=error,
+            version=version,
+        )
+
+    def get_single_reward(self, result: Scored) -> float:
+        """Return the reward of a rollout that came alone."""
+        [reward] = fill_rewards([result], self.unscored)
+        assert reward is not None  # the policy is `raise` or `zero`
+        return reward
 
 
-async def watched(
+@dataclass(frozen=True)
+class _Batch:
+    """Rows that are scored by one call of the rubric."""
+
+    indices: list[int]
+    is_group: bool  # whether a check compares these rows
+
+
+async def watch_results(
     monitor: RewardMonitor,
     rows: Sequence[Mapping[str, Any]],
-    found: Sequence[Scored],
+    results: Sequence[Scored],
     groups: Sequence[Hashable] | None = None,
     *,
     is_step: bool = False,
 ) -> dict[str, float]:
-    """The signs that a monitor sees in what was found."""
-    # Without shaping the outcome is the reward itself, and would explain all of it.
-    parts = [{n: v for n, v in one.parts.items() if n != OUTCOME} for one in found]
-    return await monitor.watch(rows, [one.reward for one in found], parts, groups, is_step=is_step)
+    """Show results to a monitor, and return the signs that it sees."""
+    parts: list[dict[str, float | None]] = []
+    for result in results:
+        # Without shaping, the outcome is the reward itself, and would explain all of it.
+        parts.append({name: value for name, value in result.parts.items() if name != OUTCOME})
+    rewards = [result.reward for result in results]
+    return await monitor.watch(rows, rewards, parts, groups, is_step=is_step)
 
 
-def paid(
-    found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
+def fill_rewards(
+    results: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
 ) -> list[float | None]:
-    """The rewards, with what the policy pays for unscored rollouts."""
-    return fill_unscored(
-        [one.reward for one in found], unscored, groups, [one.error for one in found]
-    )
+    """Return the rewards, with those of unscored rollouts filled in by the policy."""
+    rewards = [result.reward for result in results]
+    return fill_unscored(rewards, unscored, groups, [result.error for result in results])
 
 
-def parts_of(
-    found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
+def fill_parts(
+    results: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
 ) -> list[dict[str, float | None]]:
-    """The parts of each rollout, with a number for each that has no answer.
+    """Return the parts of each rollout, with a number for each that has no answer.
 
-    Trainers average these columns, and train on them: one NaN or one gap spoils all of them. The number is 0, as what the
-    criterion adds to the reward; with `group_mean` it is the mean of the group's answers. With `drop` it stays None.
+    Trainers average these columns and train on them, and a single NaN or gap spoils them. The
+    number is 0, as in the sum of the reward. With `group_mean` it is the mean of the answers in the
+    group; with `drop` it stays None.
     """
     if unscored == "drop":
-        return [dict(one.parts) for one in found]
-    pairs = list(zip(found, groups or [None] * len(found), strict=True))
-    averaged = pairs if unscored == "group_mean" else ()
-    answers = group_by_key(
-        ((group, name), part) for one, group in averaged for name, part in one.answered.items()
-    )
-    return [
-        {
-            name: fmean(answers.get((group, name), [0.0])) if part is None else part
-            for name, part in one.parts.items()
-        }
-        for one, group in pairs
-    ]
+        return [dict(result.parts) for result in results]
+    group_of_result = groups or [None] * len(results)
+    answers: defaultdict[tuple[Hashable, str], list[float]] = defaultdict(list)
+    if unscored == "group_mean":
+        for result, group in zip(results, group_of_result, strict=True):
+            for name, value in result.answered.items():
+                answers[group, name].append(value)
+    filled: list[dict[str, float | None]] = []
+    for result, group in zip(results, group_of_result, strict=True):
+        parts = dict(result.parts)
+        for name, value in parts.items():
+            if value is None:
+                parts[name] = fmean(answers.get((group, name), [0.0]))
+        filled.append(parts)
+    return filled
 
 
-def rubric_of(source: RubricSource) -> BaseRubric:
-    """The rubric itself, or the one that a file holds."""
-    return source if isinstance(source, BaseRubric) else Rubric.from_file(source)
+def load_rubric(source: RubricSource) -> BaseRubric:
+    """Return the rubric itself, or the one in a file."""
+    if isinstance(source, BaseRubric):
+        return source
+    return Rubric.from_file(source)

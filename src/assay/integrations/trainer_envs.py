@@ -1,7 +1,4 @@
-"""A rubric is the reward of OpenRLHF's agents and of environments of SkyRL.
-
-A Dialogue is a rollout that a trainer hands over turn by turn.
-"""
+"""Rewards for OpenRLHF's agents and for environments of SkyRL, which hand over a rollout turn by turn."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,31 +14,36 @@ from assay.envs.dataset import messages_of
 from assay.errors import RubricError
 from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor
-from assay.integrations.reward_functions import fields_of_label, rewards_of, without_end
-from assay.integrations.step import RubricSource, Scored, Step, Value, watched
+from assay.integrations.reward_functions import (
+    make_openrlhf_reply,
+    read_label,
+    remove_end_tokens,
+)
+from assay.integrations.step import RubricSource, Scored, Step, Value, watch_results
 from assay.redaction import get_logger
 from assay.types import Message
 from assay.wording import describe_error
 
 logger = get_logger("assay")
 
+# Returns the reply of the environment to the messages so far, and may change the row.
 Respond: TypeAlias = Callable[[list[Message], dict[str, Any]], Any]
 Pays: TypeAlias = Literal["change", "whole", "last"]
-SILENT: Final = (
+NO_TURNS: Final = (
     "the rollout ended before the model said anything: leave room for a reply after the prompt"
 )
-MARK: Final = (
-    "assay-turn"  # a turn of the model, in a conversation that is rendered to find what follows one
-)
-LONGEST_END: Final = 64  # characters with which a template may end a turn, and which the model may have written itself
+PLACEHOLDER: Final = "assay-turn"  # stands for a turn of the model in a rendered conversation
+# The most characters with which a chat template ends a turn; the model may write them itself.
+LONGEST_TURN_END: Final = 64
 
 
 class Dialogue:
-    """A rollout in which the model and the environment take turns, for trainers that hand over one turn at a time.
+    """A rollout in which the model and the environment take turns.
 
-    `respond(messages, row)`, plain or async, says what the environment replies: messages, or a text as the user's; nothing
-    ends the rollout, and so do `max_turns` of the model, unless they are 0. The `row` belongs to this rollout: checks can name
-    what `respond` leaves in it. When it fails, the rollout is over and has no score. Without it there is one reply.
+    `respond(messages, row)`, plain or async, returns the reply of the environment: messages, or a
+    text as the user's. An empty reply ends the rollout, and so do `max_turns` of the model, unless
+    they are 0. The `row` belongs to this rollout: checks can name the columns that `respond` adds.
+    If `respond` fails, the rollout is over and has no score. Without it, the model has one turn.
     """
 
     def __init__(
@@ -51,23 +53,25 @@ class Dialogue:
         respond: Respond | None = None,
         max_turns: int = 0,
     ) -> None:
-        self.prompt, self.row, self.max_turns = prompt, dict(row), max_turns
-        self.turns, self.is_over = 0, False
-        self._respond, self._error = respond, ""
-        self._said: list[Message] = []  # ends with a turn of the model
-        self._replies: list[Message] = []  # to that turn
+        self.prompt = prompt
+        self.row = dict(row)
+        self.max_turns = max_turns
+        self.turns = 0
+        self.is_over = False
+        self._respond = respond
+        self._error = ""
+        self._messages: list[Message] = []  # behind the prompt, up to the last turn of the model
+        self._replies: list[Message] = []  # to the last turn
 
     async def add(self, text: str) -> list[Message]:
-        """Note a turn of the model, and return what the environment replies; nothing when the rollout is over."""
-        self._said += [*self._replies, {"role": "assistant", "content": text}]
-        self.turns, self._replies = self.turns + 1, []
-        if self._respond is not None and not 0 < self.max_turns <= self.turns:
+        """Add a turn of the model. Return the reply of the environment; empty if the rollout is over."""
+        self._messages += [*self._replies, {"role": "assistant", "content": text}]
+        self._replies = []
+        self.turns += 1
+        has_turns_left = self.max_turns <= 0 or self.turns < self.max_turns
+        if self._respond is not None and has_turns_left:
             try:
-                asked = [*messages_of(self.prompt, "the prompt"), *self._said]
-                # In a thread of its own: one that takes its time must not hold up any other rollout.
-                reply = run_in_thread(partial(self._respond, asked, self.row))
-                found = await awaited(await asyncio.wrap_future(reply))
-                self._replies = messages_of(found or [], "respond")
+                self._replies = await self._get_replies(self._respond)
             except FAILURES as error:
                 if is_stop_request(error):
                     raise
@@ -75,19 +79,28 @@ class Dialogue:
         self.is_over = not self._replies
         return self._replies
 
+    async def _get_replies(self, respond: Respond) -> list[Message]:
+        messages = [*messages_of(self.prompt, "the prompt"), *self._messages]
+        # In a thread of its own, so that a slow function does not delay other rollouts.
+        future = run_in_thread(partial(respond, messages, self.row))
+        reply = await awaited(await asyncio.wrap_future(future))
+        return messages_of(reply or [], "respond")
+
     async def score(
         self, rubric: RubricSource | Step, monitor: RewardMonitor | None = None
     ) -> Scored:
-        """What is found about the rollout as it stands, up to the last turn of the model."""
+        """Score the rollout so far, up to the last turn of the model."""
         step = rubric if isinstance(rubric, Step) else Step(rubric)
-        row = {**self.row, "prompt": self.prompt, "completion": [*self._said]}
-        if why := self._error or ("" if self._said else SILENT):
-            found = step.without_score(why)
+        row = {**self.row, "prompt": self.prompt, "completion": list(self._messages)}
+        if self._error:
+            result = step.make_unscored(self._error)
+        elif not self._messages:
+            result = step.make_unscored(NO_TURNS)
         else:
-            [found] = await step.score([row])
+            [result] = await step.score([row])
         if monitor is not None:
-            await watched(monitor, [row], [found])
-        return found
+            await watch_results(monitor, [row], [result])
+        return result
 
 
 def openrlhf_agent_of(
@@ -102,26 +115,26 @@ def openrlhf_agent_of(
 ) -> type[Any]:
     """Return the `AgentExecutor` class of the file that `--train.agent_func_path` names; `unscored` is `raise` or `zero`.
 
-    OpenRLHF adds up what the turns are paid, so the rollout is scored once, when it is over, also where it ends for want of
-    room. What each turn is worth is in the response under `turn_rewards`, in the order of its `action_ranges`.
+    OpenRLHF adds up the rewards of the turns, so the rollout is scored once, at its end, even if the
+    context was too short for it. The response has the reward of each turn under `turn_rewards`, in
+    the order of its `action_ranges`.
     """
     module: Any = import_module("openrlhf.utils.agent")
-    step = Step(rubric, value, hands_over_one="OpenRLHF's agents", unscored=unscored, judge=judge)
+    step = Step(
+        rubric, value, single_rollout_trainer="OpenRLHF's agents", unscored=unscored, judge=judge
+    )
 
     class RubricAgent(module.AgentInstanceBase):
         def __init__(self, dialogue: Dialogue, tokenizer: Any) -> None:
-            self.dialogue, self.tokenizer = dialogue, tokenizer
+            self.dialogue = dialogue
+            self.tokenizer = tokenizer
 
         async def step(self, state_dict: dict[str, Any], **_: Any) -> dict[str, Any]:
             action = cast("str", state_dict["action_text"])
-            replies = await self.dialogue.add(without_end(action, self.tokenizer))
-            between, nothing = (
-                feedback_of(self.tokenizer, replies, action),
-                import_module("torch").zeros(1),
-            )
+            replies = await self.dialogue.add(remove_end_tokens(action, self.tokenizer))
             return {
-                "rewards": nothing,
-                "environment_feedback": between,
+                "rewards": import_module("torch").zeros(1),
+                "environment_feedback": make_feedback(self.tokenizer, replies, action),
                 "done": self.dialogue.is_over,
             }
 
@@ -133,55 +146,67 @@ def openrlhf_agent_of(
             sampling_params: Any,
             max_length: int,
             hf_tokenizer: Any,
-            *given: Any,
-            **named: Any,
+            *arguments: Any,
+            **options: Any,
         ) -> dict[str, Any]:
-            dialogue = Dialogue(prompt, fields_of_label(label), respond, max_turns)
+            dialogue = Dialogue(prompt, read_label(label), respond, max_turns)
             executor: Any = module.MultiTurnAgentExecutor(RubricAgent)
             executor.agent_instance_cls = partial(RubricAgent, dialogue, hf_tokenizer)
-            # A copy: OpenRLHF writes into it, and its other samples of this prompt share it.
-            given = (copy(sampling_params), max_length, hf_tokenizer, *given)
-            response: Any = await executor.execute(prompt, label, *given, **named)
-            found = await dialogue.score(step, monitor)
-            if found.reward is None:
-                logger.error("a rollout is unscored: %s", found.error)
-            told = rewards_of([found], step.unscored)
-            [reward], [score] = told["rewards"], told["scores"]
-            lowest = min((turn for turn in found.steps or () if turn is not None), default=reward)
-            logs = {name: column[0] for name, column in told["extra_logs"].items()}
-            logs |= {"turns": float(dialogue.turns), "lowest_turn": lowest}
+            response: Any = await executor.execute(
+                prompt,
+                label,
+                # A copy: OpenRLHF writes into it, and its other samples of this prompt share it.
+                copy(sampling_params),
+                max_length,
+                hf_tokenizer,
+                *arguments,
+                **options,
+            )
+            result = await dialogue.score(step, monitor)
+            if result.reward is None:
+                logger.error("a rollout is unscored: %s", result.error)
+            reply = make_openrlhf_reply([result], step.unscored)
+            [reward] = reply["rewards"]
+            [score] = reply["scores"]
+            turn_rewards = [turn for turn in result.steps or () if turn is not None]
+            logs = {name: column[0] for name, column in reply["extra_logs"].items()}
+            logs["turns"] = float(dialogue.turns)
+            logs["lowest_turn"] = min(turn_rewards, default=reward)
             return response | {
                 "reward": reward,
                 "scores": score,
                 "extra_logs": logs,
-                "turn_rewards": found.steps,
+                "turn_rewards": result.steps,
             }
 
     return RubricAgentExecutor
 
 
-def feedback_of(tokenizer: Any, replies: list[Message], action: str) -> str:
-    """The text between two turns of the model by the tokenizer's chat template; without one, the replies as they are."""
+def make_feedback(tokenizer: Any, replies: list[Message], action: str) -> str:
+    """Return the text between two turns of the model, rendered by the tokenizer's chat template.
+
+    Without a template, it is the text of the replies.
+    """
     if not replies or not getattr(tokenizer, "chat_template", None):
         return "".join(str(reply["content"]) for reply in replies)
-    said: list[Message] = [
+    messages: list[Message] = [
         {"role": "user", "content": "?"},
-        {"role": "assistant", "content": MARK},
+        {"role": "assistant", "content": PLACEHOLDER},
         *replies,
     ]
     text = cast(
-        "str", tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        "str", tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     )
-    _, mark, rest = text.partition(MARK)
-    if not mark:
+    _, placeholder, rest = text.partition(PLACEHOLDER)
+    if not placeholder:
         raise RubricError(
             "the tokenizer's chat template leaves a turn of the assistant out: set another chat_template"
         )
-    # The model may have written itself what ends its turn.
-    written = next(
-        (n for n in range(min(LONGEST_END, len(rest)), 0, -1) if action.endswith(rest[:n])), 0
-    )
-    return rest[written:]
+    # The model may have written the end of its turn, or the beginning of that, itself.
+    for length in range(min(LONGEST_TURN_END, len(rest)), 0, -1):
+        if action.endswith(rest[:length]):
+            return rest[length:]
+    return rest
 
 
 def as_skyrl_env(
@@ -196,13 +221,16 @@ def as_skyrl_env(
 ) -> type[Any]:
     """Return an environment class for skyrl_gym, scored by the rubric; `unscored` is `raise` or `zero`.
 
-    The row's `reward_spec` gives the `ground_truth` as `answer`; its other columns can be named by checks. Without `respond` it
-    is one answer. With it, `respond(messages, row)` replies to every turn until it returns nothing or `max_turns` are over,
-    and each turn is paid by `pays`: `change` adds up to the reward of the rollout, wherever that ends; `whole` is for
-    `step_wise_trajectories`, where SkyRL reads the last turn alone; `last` scores once.
+    The `ground_truth` in a row's `reward_spec` is the `answer`; checks can name the other columns.
+    Without `respond`, the model has one turn. With it, `respond(messages, row)` replies to every turn
+    until it returns nothing or `max_turns` are over. The reward of a turn depends on `pays`:
+
+    - `change`: how much the reward has changed, so the turns add up to the reward of the rollout.
+    - `whole`: the reward so far, for `step_wise_trajectories`, where SkyRL reads only the last turn.
+    - `last`: 0, except for the last turn, so that the rollout is scored once.
     """
     base: Any = import_module("skyrl_gym.envs.base_text_env")
-    scoring = Step(rubric, value, hands_over_one="SkyRL", unscored=unscored, judge=judge)
+    scorer = Step(rubric, value, single_rollout_trainer="SkyRL", unscored=unscored, judge=judge)
     if pays not in get_args(Pays):
         raise RubricError(f"pays is {pays!r}: give 'change', 'whole' or 'last'")
 
@@ -211,7 +239,8 @@ def as_skyrl_env(
             super().__init__()  # pyright: ignore[reportUnknownMemberType]
             self.extras = dict(extras or {})
             self.metrics: dict[str, float] = {}
-            self.paid, self.unscored_turns = 0.0, 0
+            self.reward_so_far = 0.0
+            self.unscored_turns = 0
             self.init("")
 
         def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:
@@ -225,25 +254,38 @@ def as_skyrl_env(
 
         def step(self, action: str) -> dict[str, Any]:
             replies = run_sync(self.dialogue.add(action))
-            self.turns, done, reward = self.dialogue.turns, self.dialogue.is_over, 0.0
-            self.metrics, steps = {"unscored": 1.0}, None
-            if done or pays != "last":
-                found = run_sync(self.dialogue.score(scoring, monitor if done else None))
-                steps, is_unscored = found.steps, found.reward is None
-                reward = scoring.paid_alone(found)
-                if respond is not None and pays == "change":
-                    # A turn that could not be scored changes nothing: the next one that can be is paid for both.
-                    reward = 0.0 if is_unscored and not done else reward - self.paid
-                    self.paid += reward
+            self.turns = self.dialogue.turns
+            is_last = self.dialogue.is_over
+            reward = 0.0
+            steps = None
+            self.metrics = {"unscored": 1.0}
+            if is_last or pays != "last":
+                result = run_sync(self.dialogue.score(scorer, monitor if is_last else None))
+                steps = result.steps
+                reward = self._get_turn_reward(result, is_last=is_last)
+                is_unscored = result.reward is None
                 self.unscored_turns += is_unscored
-                self.metrics = found.answered | {"unscored": float(is_unscored)}
+                self.metrics = {**result.answered, "unscored": float(is_unscored)}
             if respond is not None:
-                self.metrics |= {
-                    "turns": float(self.turns),
-                    "unscored_turns": float(self.unscored_turns),
-                }
-            told = {**self.metrics, "steps": steps}
-            return {"observations": replies, "reward": reward, "done": done, "metadata": told}
+                self.metrics["turns"] = float(self.turns)
+                self.metrics["unscored_turns"] = float(self.unscored_turns)
+            return {
+                "observations": replies,
+                "reward": reward,
+                "done": is_last,
+                "metadata": {**self.metrics, "steps": steps},
+            }
+
+        def _get_turn_reward(self, result: Scored, *, is_last: bool) -> float:
+            reward = scorer.get_single_reward(result)
+            if respond is None or pays != "change":
+                return reward
+            if result.reward is None and not is_last:
+                # Its change is part of the reward of the next turn that can be scored.
+                return 0.0
+            change = reward - self.reward_so_far
+            self.reward_so_far = reward
+            return change
 
         def get_metrics(self) -> dict[str, float]:
             return self.metrics

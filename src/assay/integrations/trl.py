@@ -1,5 +1,6 @@
-"""A rubric is one reward function of TRL's trainers, and of trainers that take TRL's."""
-# TRL sums several functions with missing ones skipped, so a judge that failed would count as one that said 0.
+"""A rubric as one reward function for TRL's trainers, and for trainers that accept the functions of TRL."""
+# One function, because TRL skips missing values in its sum of several functions, so a judge that failed
+# would count as 0.
 
 import json
 import math
@@ -17,17 +18,23 @@ from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.graders.grader import JudgeSource, grader_of
 from assay.integrations.monitor import SIGNS, RewardMonitor
-from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of, watched
+from assay.integrations.step import (
+    RubricSource,
+    Scored,
+    Step,
+    Value,
+    fill_rewards,
+    load_rubric,
+    watch_results,
+)
 from assay.plan import Traits
 from assay.redaction import get_logger
 from assay.rubric import Rubric
 
 logger = get_logger("assay")
 
-MASKED_SINCE: Final = (
-    1,
-    6,
-)  # the version of TRL from which on a reward of None is left out, and is no 0
+# The first version of TRL that leaves a reward of None out; earlier ones take it for 0.
+FIRST_VERSION_WITH_NONE: Final = (1, 6)
 
 
 def as_trl_reward(
@@ -44,12 +51,17 @@ def as_trl_reward(
 ) -> "TrlReward | AsyncTrlReward":
     """Return the rubric as one reward function, which can be pickled if the checks can.
 
-    It is an async function if a criterion waits, as for a judge, or with `timeout`; else a plain one.
-    `judge` answers the judged criteria: a grader, a model, or the name of one; by default it is that of the rubric.
-    An unscored rollout is None (`drop`), or is paid by `unscored`; TRL before 1.6 and ms-swift take None for 0, and `drop`
-    is refused there. `columns={"answer": "solution"}` says what a field is called in the dataset; a column `rubric` holds the
-    rubric of its row. With `timeout` what is not scored after so many seconds is unscored; TRL itself waits for ever. With
-    `group_size` (TRL's `num_generations`) checks that compare refuse a group of another size, as when it is split over ranks.
+    It is async if a criterion waits, for example for a judge, or if there is a `timeout`.
+
+    `judge` answers the judged criteria: a grader, a model, or the name of one; by default it is
+    that of the rubric. `columns={"answer": "solution"}` says what a field is called in the dataset;
+    a column `rubric` holds the rubric of its row.
+
+    The reward of an unscored rollout is None (`drop`), or follows the policy `unscored`. TRL before
+    1.6 and ms-swift take None for 0, so `drop` is refused there. With `timeout`, a rollout that is
+    not scored after this many seconds is unscored; TRL itself waits forever. With `group_size`
+    (TRL's `num_generations`), checks that compare rollouts refuse groups of another size, which
+    arise if a group is split over ranks.
     """
     if unscored == "drop":
         _refuse_trainers_without_none()
@@ -61,31 +73,33 @@ def as_trl_reward(
 
 
 def _refuse_trainers_without_none() -> None:
-    instead = "give unscored='group_mean', 'zero' or 'raise'"
     if "swift" in sys.modules:
-        raise RubricError(f"ms-swift takes a reward of None for 0: {instead}")
-    trl = sys.modules.get("trl")
-    found = getattr(trl, "__version__", "")
-    numbers = re.findall(r"\d+", found)[:2]
-    if numbers and tuple(map(int, numbers)) < MASKED_SINCE:
         raise RubricError(
-            f"TRL {found} takes a reward of None for 0: install trl>=1.6, or {instead}"
+            "ms-swift takes a reward of None for 0: give unscored='group_mean', 'zero' or 'raise'"
+        )
+    trl = sys.modules.get("trl")
+    version = getattr(trl, "__version__", "")
+    numbers = re.findall(r"\d+", version)[:2]
+    if numbers and tuple(map(int, numbers)) < FIRST_VERSION_WITH_NONE:
+        raise RubricError(
+            f"TRL {version} takes a reward of None for 0: install trl>=1.6, or give "
+            "unscored='group_mean', 'zero' or 'raise'"
         )
 
 
 @dataclass
 class _Reward:
-    """What TRL calls by keyword: `prompts`, `completions`, and every column of the dataset as a list."""
+    """A function that TRL calls with `prompts`, `completions` and the columns of the dataset."""
 
     title: str
     step: Step
     columns: Mapping[str, str]
     group_size: int | None
     monitor: RewardMonitor | None
-    is_warned: bool = False  # that groups may be split
+    has_warned: bool = False  # that groups may be split
 
     @property
-    def __name__(self) -> str:  # TRL logs under it, so two rubrics in one run need two
+    def __name__(self) -> str:  # TRL logs under this name, so two rubrics in one run need two
         return self.title
 
     async def _score(
@@ -94,42 +108,41 @@ class _Reward:
         completions: Sequence[Any],
         log_extra: Callable[[str, list[Any]], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
-        **given: Any,
+        **columns: Any,
     ) -> list[float | None]:
-        step, title = self.step, self.title
-        rows = _rows(prompts, completions, given, self.columns)
-        groups = [
-            p if isinstance(p, str) else json.dumps(p, default=str, sort_keys=True) for p in prompts
-        ]
+        step = self.step
+        rows = _make_rows(prompts, completions, columns, self.columns)
+        groups = [_make_group_key(prompt) for prompt in prompts]
         if step.rubric.compares and groups:
-            self._look_for_split_groups(groups)
-        found = await step.score(rows, groups)
-        _publish(title, [*found[0].parts] if found else step.names, found, log_extra, log_metric)
+            self._check_group_sizes(groups)
+        results = await step.score(rows, groups)
+        names = list(results[0].parts) if results else step.names
+        _log_results(self.title, names, results, log_extra, log_metric)
         if self.monitor is not None:
-            signs = await watched(self.monitor, rows, found, groups, is_step=True)
+            signs = await watch_results(self.monitor, rows, results, groups, is_step=True)
             if log_metric is not None:
                 for sign in SIGNS:
-                    log_metric(f"{title}/{sign}", signs.get(sign, math.nan))
-        rewards = paid(found, step.unscored, groups)
+                    log_metric(f"{self.title}/{sign}", signs.get(sign, math.nan))
+        rewards = fill_rewards(results, step.unscored, groups)
         if None in rewards:
-            _refuse_trainers_without_none()  # the trainer may have been imported after the adapter was made
+            # Again, since the trainer may have been imported after this function was made.
+            _refuse_trainers_without_none()
         return rewards
 
-    def _look_for_split_groups(self, groups: Sequence[str]) -> None:
+    def _check_group_sizes(self, groups: Sequence[str]) -> None:
+        """Raise `RubricError` if a group is split over ranks, or warn if that is not known."""
         sizes = Counter(groups).values()
-        split = (
-            [] if self.group_size is None else [size for size in sizes if size % self.group_size]
-        )
-        if split:
-            told = f"there are {split[0]} of its {self.group_size} rollouts here"
-            advice = "choose a batch size per device that is a multiple of num_generations"
-            raise RubricError(f"a check compares the rollouts of a group, and {told}: {advice}")
-        if (
-            self.group_size is None
-            and not self.is_warned
-            and int(os.environ.get("WORLD_SIZE", "1")) > 1
-        ):
-            self.is_warned = True
+        if self.group_size is not None:
+            for size in sizes:
+                if size % self.group_size:
+                    raise RubricError(
+                        "a check compares the rollouts of a group, and there are "
+                        f"{size} of its {self.group_size} rollouts here: choose a batch size per "
+                        "device that is a multiple of num_generations"
+                    )
+            return
+        if not self.has_warned and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            self.has_warned = True
             logger.warning(
                 "%s: a check compares the rollouts of a group, and this rank sees %d of one prompt; if num_generations is "
                 "more, the group is split over ranks: give group_size=num_generations to be sure",
@@ -138,26 +151,32 @@ class _Reward:
             )
 
 
+def _make_group_key(prompt: Any) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    return json.dumps(prompt, default=str, sort_keys=True)
+
+
 class TrlReward(_Reward):
-    """A reward function of a rubric that waits for nothing."""
+    """The reward function of a rubric whose checks do not wait for anything."""
 
     def __call__(
-        self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any
+        self, prompts: Sequence[Any], completions: Sequence[Any], **options: Any
     ) -> list[float | None]:
-        return run_sync(self._score(prompts, completions, **given))
+        return run_sync(self._score(prompts, completions, **options))
 
-    # What a function has: trainers ask `inspect.iscoroutinefunction`, which looks at no `__call__`.
+    # Attributes of functions: trainers use `inspect.iscoroutinefunction`, which ignores `__call__`.
     __code__ = __call__.__code__
     __defaults__ = __kwdefaults__ = None
 
 
 class AsyncTrlReward(_Reward):
-    """A reward function of a rubric that waits for a judge, a process or a network."""
+    """The reward function of a rubric that waits for a judge, a process or a network."""
 
     async def __call__(
-        self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any
+        self, prompts: Sequence[Any], completions: Sequence[Any], **options: Any
     ) -> list[float | None]:
-        return await self._score(prompts, completions, **given)
+        return await self._score(prompts, completions, **options)
 
     __code__ = __call__.__code__
     __defaults__ = __kwdefaults__ = None
@@ -171,93 +190,101 @@ def as_trl_rewards(
     timeout: float | None = None,
     unscored: Policy = "drop",
 ) -> tuple[list[TrlReward | AsyncTrlReward], list[float]]:
-    """Return one function a counted criterion and their `reward_weights`, for normalising each by itself (GDPO).
+    """Return a function for each counted criterion, and their `reward_weights`.
 
-    TRL takes a criterion without an answer for a 0 as soon as another has one.
+    Trainers such as GDPO normalise each of them by itself. If a criterion has no answer and another
+    one does, TRL takes it for 0.
     """
-    asked = rubric_of(rubric)
-    if not isinstance(asked, Rubric):
-        raise RubricError(f"{asked!r} cannot be taken apart: use as_trl_reward")
-    counted = [criterion for criterion in asked.criteria if criterion.counts]
-    if asked.ask_judge != "always":
+    whole = load_rubric(rubric)
+    if not isinstance(whole, Rubric):
+        raise RubricError(f"{whole!r} cannot be taken apart: use as_trl_reward")
+    if whole.ask_judge != "always":
         raise RubricError(
-            f"the rubric has ask_judge {asked.ask_judge!r}, so its judged criteria depend on the "
+            f"the rubric has ask_judge {whole.ask_judge!r}, so its judged criteria depend on the "
             "checks and are not reward functions by themselves: use as_trl_reward"
         )
+    counted = [criterion for criterion in whole.criteria if criterion.counts]
     for criterion in counted:
         if criterion.when or criterion.required:
-            told = f"{criterion.name!r} depends on others or caps them, so it is not a reward function by itself"
-            raise RubricError(f"criterion {told}: use as_trl_reward")
-    grader = grader_of(judge) or asked.grader  # one for all, which shares its calls
+            raise RubricError(
+                f"criterion {criterion.name!r} depends on others or caps them, so it is not a "
+                "reward function by itself: use as_trl_reward"
+            )
+    grader = grader_of(judge) or whole.grader  # one for all, which shares its calls
     rewards: list[TrlReward | AsyncTrlReward] = []
     for criterion in counted:
-        alone = [criterion.with_fields(weight=1.0)]
         single = Rubric(
-            alone,
-            parser=asked.parser,
+            [criterion.with_fields(weight=1.0)],
+            parser=whole.parser,
             judge=grader,
             name=criterion.name,
-            shows=asked.shows,
-            thinking=asked.thinking,
+            shows=whole.shows,
+            thinking=whole.thinking,
         )
         rewards.append(as_trl_reward(single, columns=columns, timeout=timeout, unscored=unscored))
     return rewards, [criterion.weight for criterion in counted]
 
 
-def _rows(
+def _make_rows(
     prompts: Sequence[Any],
     completions: Sequence[Any],
-    given: Mapping[str, Any],
-    columns: Mapping[str, str],
+    arguments: Mapping[str, Any],
+    renamed: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    size = len(completions)
-    listed: dict[str, Sequence[Any]] = {
-        name: column
-        for name, column in given.items()
-        if isinstance(column, (list, tuple)) and len(cast("Sequence[Any]", column)) == size
-    }
-    missing = [column for column in columns.values() if column not in listed]
-    if missing:
-        held = ", ".join(sorted(listed))
-        raise RubricError(
-            f"the dataset has no column {missing[0]!r} (it has: {held}): name one of those in columns="
-        )
-    listed |= {field: listed[column] for field, column in columns.items()}
-    table = {"prompt": prompts, "completion": completions, **listed}
-    return [{name: column[place] for name, column in table.items()} for place in range(size)]
+    """Return a row for each completion.
+
+    The arguments of TRL are the columns of the dataset and others. `renamed` holds the names of
+    columns by field.
+    """
+    row_count = len(completions)
+    columns: dict[str, Sequence[Any]] = {}
+    for name, value in arguments.items():
+        if isinstance(value, (list, tuple)):
+            column = cast("Sequence[Any]", value)
+            if len(column) == row_count:
+                columns[name] = column
+    table: dict[str, Sequence[Any]] = {"prompt": prompts, "completion": completions, **columns}
+    for field, name in renamed.items():
+        if name not in columns:
+            raise RubricError(
+                f"the dataset has no column {name!r} (it has: {', '.join(sorted(columns))}): "
+                "name one of those in columns="
+            )
+        table[field] = columns[name]
+    return [{name: column[index] for name, column in table.items()} for index in range(row_count)]
 
 
-def _publish(
+def _log_results(
     title: str,
     names: Sequence[str],
-    found: Sequence[Scored],
+    results: Sequence[Scored],
     log_extra: Callable[[str, list[Any]], None] | None,
     log_metric: Callable[[str, float], None] | None,
 ) -> None:
-    """Every part into TRL's table and metrics, and how many rollouts are unscored into the log.
+    """Write all parts into TRL's table and metrics, and the number of unscored rollouts into the log.
 
-    The keys are the same in every step: ranks gather them in turn, and a column of the table that is shorter than the
-    others ends the training. A part without any answer is NaN in the metrics, which TRL leaves out of its means.
+    The keys are the same in every step: ranks gather them in turn, and a column of the table that
+    is shorter than the others ends the training. A part without any answer is NaN in the metrics,
+    and TRL ignores it in its means.
     """
-    unscored = [one for one in found if one.reward is None]
-    if unscored:
-        first = unscored[0].error
+    errors = [result.error for result in results if result.reward is None]
+    if errors:
         logger.warning(
             "%s: %d of %d rollouts are unscored; the first: %s",
             title,
-            len(unscored),
-            len(found),
-            first,
+            len(errors),
+            len(results),
+            errors[0],
         )
-    columns = {name: [one.parts[name] for one in found] for name in names}
+    columns = {name: [result.parts[name] for result in results] for name in names}
     if log_metric is not None:
-        log_metric(f"{title}/unscored", len(unscored) / len(found) if found else 0.0)
+        log_metric(f"{title}/unscored", len(errors) / len(results) if results else 0.0)
         for name, column in columns.items():
-            answered = [value for value in column if value is not None]
-            log_metric(f"{title}/{name}", fmean(answered) if answered else math.nan)
+            values = [value for value in column if value is not None]
+            log_metric(f"{title}/{name}", fmean(values) if values else math.nan)
     if log_extra is not None:
         for name, column in columns.items():
             log_extra(f"{title}/{name}", column)
-        log_extra(f"{title}/error", [one.error for one in found])
-        if any(one.version for one in found):
-            log_extra(f"{title}/rubric", [one.version for one in found])
+        log_extra(f"{title}/error", [result.error for result in results])
+        if any(result.version for result in results):
+            log_extra(f"{title}/rubric", [result.version for result in results])

@@ -31,7 +31,7 @@ def as_verifiers_reward(
     recorded in the trace. A rollout without a score raises, so that verifiers keeps it out of the
     baseline.
     """
-    step = Step(rubric, value, hands_over_one=TRAINER, monitor=monitor, judge=judge)
+    step = Step(rubric, value, single_rollout_trainer=TRAINER, monitor=monitor, judge=judge)
     return partial(_score_trace, step, "rubric")
 
 
@@ -62,7 +62,7 @@ def as_verifiers_judge(
             self._step = Step(
                 rubric,
                 value,
-                hands_over_one=TRAINER,
+                single_rollout_trainer=TRAINER,
                 judge=judge if configured is None else configured,
             )
 
@@ -121,7 +121,7 @@ async def _score_trace(step: Step, name: str, task: Any, trace: Any) -> float:
         for number, reward in enumerate(scored.steps, 1):
             if reward is not None:
                 trace.record_metric(f"turn_{number}", reward)
-    return step.paid_alone(scored)
+    return step.get_single_reward(scored)
 
 
 def _read_completion(trace: Any) -> Any:

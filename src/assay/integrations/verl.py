@@ -1,5 +1,9 @@
-"""A rubric is verl's `compute_score`: name this module as the custom reward function, the file in `reward_kwargs`."""
-# verl looks at the function itself for async, and takes its columns from the first sample: all have the same keys.
+"""Reward functions and an agent loop for verl.
+
+To use a rubric file, name this module as verl's custom reward function, and the file in `reward_kwargs`.
+"""
+# verl checks whether the function itself is async, and takes the columns from the first sample, so all
+# samples have the same keys.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
@@ -11,20 +15,23 @@ from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor
-from assay.integrations.reward_functions import without_end
-from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
+from assay.integrations.reward_functions import remove_end_tokens
+from assay.integrations.step import (
+    RubricSource,
+    Scored,
+    Step,
+    Value,
+    fill_parts,
+    fill_rewards,
+)
 
-# What verl is told of a sample; a text is left out of its metrics, and kept in its rows.
-Told: TypeAlias = dict[str, float | str]
-QUESTIONS: Final = (
-    "question",
-    "prompt",
-    "index",
-    "uid",
-)  # what tells the questions of a batch apart, in extra_info
-# The keys that are ours beside `outcome`: what verl reads, 1 where a rollout has no score, and the hash of a rubric
-# that changes.
-OWN: Final = ("score", "unscored", "rubric_version")
+# The result of a sample for verl. It leaves texts out of its metrics, and keeps them in its rows.
+SampleResult: TypeAlias = dict[str, float | str]
+# The keys of extra_info that identify the question of a sample.
+QUESTION_KEYS: Final = ("question", "prompt", "index", "uid")
+# The keys of a result beside the parts: the reward, 1 if there is no score, and the hash of a
+# rubric that may change.
+RESERVED_KEYS: Final = ("score", "unscored", "rubric_version")
 
 
 async def compute_score(
@@ -34,17 +41,18 @@ async def compute_score(
     unscored: Policy = "raise",
     value: Value = "reward",
     **named: Any,
-) -> Told:
-    """Return the reward of one sample under `score`, and every criterion (0: no answer); `rubric` is a file's path.
+) -> SampleResult:
+    """Return the reward of one sample as `score`, and the value of every criterion (0 for no answer).
 
-    `judge` is the name of the model that answers the judged criteria.
-    verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion needs it.
+    `rubric` is the path of a file, and `judge` the name of the model that answers the judged
+    criteria. verl does not pass the prompt: keep it in `extra_info` as `question` or `prompt` if a
+    criterion needs it.
     """
     return await _from_file(rubric, judge=judge, unscored=unscored, value=value)(*sample, **named)
 
 
-def compute_score_sync(*sample: Any, **options: Any) -> Told:
-    """The same for verl's `remote` manager, whose worker processes call no async function."""
+def compute_score_sync(*sample: Any, **options: Any) -> SampleResult:
+    """Return the same for verl's `remote` manager, whose workers cannot call async functions."""
     return run_sync(compute_score(*sample, **options))
 
 
@@ -55,9 +63,9 @@ def compute_score_of(
     unscored: Policy = "raise",
     value: Value = "reward",
     monitor: RewardMonitor | None = None,
-) -> Callable[..., Awaitable[Told]]:
-    """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
-    step = _step(rubric, judge, unscored, value, monitor, "verl's compute_score")
+) -> Callable[..., Awaitable[SampleResult]]:
+    """Return a `compute_score` for this rubric. There are no groups, so `unscored` is `raise` or `zero`."""
+    step = _make_step(rubric, judge, unscored, value, monitor, "verl's compute_score")
     return partial(_compute_score, step)
 
 
@@ -71,9 +79,10 @@ async def _compute_score(
     ground_truth: Any,
     extra_info: Mapping[str, Any] | None = None,
     **_: Any,
-) -> Told:
-    row = _row(data_source, solution_str, ground_truth, extra_info)
-    return _told(step, await step.score([row]))[0]
+) -> SampleResult:
+    row = _make_row(data_source, solution_str, ground_truth, extra_info)
+    [result] = _make_results(step, await step.score([row]))
+    return result
 
 
 def compute_scores_of(
@@ -83,13 +92,14 @@ def compute_scores_of(
     unscored: Policy = "raise",
     value: Value = "reward",
     monitor: RewardMonitor | None = None,
-) -> Callable[..., list[Told]]:
-    """The same for the `batch` manager of older versions, which calls once with lists; samples of one question are a group.
+) -> Callable[..., list[SampleResult]]:
+    """Return a function for the `batch` manager of older versions of verl, which calls it with lists.
 
-    What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
+    The samples of one question are a group. The `question`, `prompt`, `index` or `uid` in
+    `extra_info` identifies the question.
     """
     check_policy(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
-    return partial(_compute_scores, _step(rubric, judge, unscored, value, monitor))
+    return partial(_compute_scores, _make_step(rubric, judge, unscored, value, monitor))
 
 
 def _compute_scores(
@@ -99,22 +109,29 @@ def _compute_scores(
     ground_truths: Sequence[Any],
     extra_infos: Sequence[Mapping[str, Any] | None] | None = None,
     **_: Any,
-) -> list[Told]:
+) -> list[SampleResult]:
     infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
-    rows = [
-        _row(*sample)
-        for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)
-    ]
+    samples = zip(data_sources, solution_strs, ground_truths, infos, strict=True)
+    rows = [_make_row(*sample) for sample in samples]
+    needs_groups = step.rubric.compares or step.unscored == "group_mean"
     groups: list[str] = []
     for row in rows:
-        question = next(
-            (row[name] for name in QUESTIONS if row["info"].get(name) is not None), None
-        )
-        if question is None and (step.rubric.compares or step.unscored == "group_mean"):
-            told = f"a sample's extra_info names none of {', '.join(QUESTIONS)}, so that its group cannot be told"
-            raise RubricError(f"{told}: keep the question in it")
+        question = _find_question(row["info"])
+        if question is None and needs_groups:
+            raise RubricError(
+                f"a sample's extra_info has none of {', '.join(QUESTION_KEYS)}, so its group is "
+                "not known: keep the question in it"
+            )
         groups.append(repr((row["task"], question)))
-    return _told(step, run_sync(step.score(rows, groups)), groups)
+    return _make_results(step, run_sync(step.score(rows, groups)), groups)
+
+
+def _find_question(info: Mapping[str, Any]) -> Any:
+    """Return what identifies the question of a sample; None if nothing does."""
+    for key in QUESTION_KEYS:
+        if info.get(key) is not None:
+            return info[key]
+    return None
 
 
 def agent_loop(
@@ -122,13 +139,14 @@ def agent_loop(
     judge: str | None = None,
     unscored: Policy = "raise",
     value: Value = "reward",
-    **given: Any,
+    **options: Any,
 ) -> Any:
-    """An agent loop of verl, as `_target_` of a file of agent loops; `rubric` is a file's path.
+    """Return an agent loop of verl; name this function as `_target_` in a file of agent loops.
 
-    `judge` is the name of the model that answers the judged criteria.
+    `rubric` is the path of a file, and `judge` the name of the model that answers the judged criteria.
     """
-    return _loop_from_file(rubric, judge=judge, unscored=unscored, value=value)(**given)
+    loop_class = _loop_from_file(rubric, judge=judge, unscored=unscored, value=value)
+    return loop_class(**options)
 
 
 def agent_loop_of(
@@ -139,55 +157,59 @@ def agent_loop_of(
     value: Value = "reward",
     monitor: RewardMonitor | None = None,
 ) -> type[Any]:
-    """Return verl's agent loop with tools as a class that scores the whole conversation; `unscored` is `raise` or `zero`.
+    """Return verl's agent loop with tools as a class that scores the whole conversation.
 
-    The reward is the sample's `reward_score`, so that no reward function is called; `turn_scores` are the rewards of its turns.
+    `unscored` is `raise` or `zero`. The reward is the sample's `reward_score`, so verl calls no
+    reward function; `turn_scores` are the rewards of its turns.
     """
     module: Any = import_module("verl.experimental.agent_loop.tool_agent_loop")
-    step = _step(rubric, judge, unscored, value, monitor, "verl's agent loop")
+    step = _make_step(rubric, judge, unscored, value, monitor, "verl's agent loop")
 
     class RubricAgentLoop(module.ToolAgentLoop):
         async def _handle_pending_state(
             self, agent_data: Any, sampling_params: dict[str, Any]
         ) -> Any:
-            self.rollout = (
-                agent_data  # verl makes a loop for each rollout, and keeps the messages to itself
-            )
+            # verl makes a loop for each rollout, but does not return its messages.
+            self.agent_data = agent_data
             loop: Any = super()
             return await loop._handle_pending_state(agent_data, sampling_params)
 
-        async def run(self, sampling_params: dict[str, Any], *given: Any, **row: Any) -> Any:
+        async def run(self, sampling_params: dict[str, Any], *arguments: Any, **row: Any) -> Any:
             loop: Any = super()
-            output: Any = await loop.run(sampling_params, *given, **row)
-            data, prompt = self.rollout, list(row["raw_prompt"])
-            said: list[dict[str, Any]] = [dict(message) for message in data.messages[len(prompt) :]]
-            if sum(message["role"] == "assistant" for message in said) < data.assistant_turns:
-                # A turn after which verl stops, for its length or number, is not among the messages.
-                known: Any = [tool.tool_schema for tool in data._active_tools.values()]
-                content, data.tool_calls = await self.tool_parser.extract_tool_calls(
-                    data.response_ids, known
-                )
-                said.append(self._build_assistant_message(content, data))
-            for message in said:
-                if (
-                    message["role"] == "assistant"
-                ):  # verl leaves the special tokens in what the model wrote
-                    message["content"] = without_end(message["content"], self.tokenizer)
-            spec: Mapping[str, Any] = row.get("reward_model") or {}
-            asked = _row(
+            output: Any = await loop.run(sampling_params, *arguments, **row)
+            prompt = list(row["raw_prompt"])
+            reward_model: Mapping[str, Any] = row.get("reward_model") or {}
+            rollout = _make_row(
                 row.get("data_source", ""),
-                said,
-                spec.get("ground_truth", ""),
+                await self._read_completion(prompt),
+                reward_model.get("ground_truth", ""),
                 row.get("extra_info"),
             )
-            found = await step.score([asked | {"prompt": prompt}])
-            [told] = _told(step, found)
-            output.reward_score = told["score"]
-            output.extra_fields |= {
-                "turn_scores": list(found[0].steps or ()),
-                "reward_extra_info": told,
-            }
+            rollout["prompt"] = prompt
+            [scored] = await step.score([rollout])
+            [result] = _make_results(step, [scored])
+            output.reward_score = result["score"]
+            output.extra_fields["turn_scores"] = list(scored.steps or ())
+            output.extra_fields["reward_extra_info"] = result
             return output
+
+        async def _read_completion(self, prompt: list[Any]) -> list[dict[str, Any]]:
+            """Return the messages behind the prompt."""
+            data = self.agent_data
+            messages = [dict(message) for message in data.messages[len(prompt) :]]
+            turns = sum(message["role"] == "assistant" for message in messages)
+            if turns < data.assistant_turns:
+                # The last turn is missing if verl stopped there, because of its length or number.
+                schemas: Any = [tool.tool_schema for tool in data._active_tools.values()]
+                content, data.tool_calls = await self.tool_parser.extract_tool_calls(
+                    data.response_ids, schemas
+                )
+                messages.append(self._build_assistant_message(content, data))
+            for message in messages:
+                if message["role"] == "assistant":
+                    # verl leaves the special tokens in the text.
+                    message["content"] = remove_end_tokens(message["content"], self.tokenizer)
+            return messages
 
     return RubricAgentLoop
 
@@ -195,51 +217,57 @@ def agent_loop_of(
 _loop_from_file = cache(agent_loop_of)  # verl makes a loop for each rollout
 
 
-def _step(
+def _make_step(
     rubric: RubricSource,
     judge: JudgeSource | None,
     unscored: Policy,
     value: Value,
     monitor: RewardMonitor | None,
-    hands_over_one: str = "",
+    single_rollout_trainer: str = "",
 ) -> Step:
     step = Step(
         rubric,
         value,
-        hands_over_one=hands_over_one,
+        single_rollout_trainer=single_rollout_trainer,
         monitor=monitor,
         unscored=unscored,
         judge=judge,
     )
-    taken = [name for name in step.names if name in OWN]
-    if taken:
-        raise RubricError(
-            f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise"
-        )
+    for name in step.names:
+        if name in RESERVED_KEYS:
+            raise RubricError(
+                f"a criterion is called {name!r}, which verl reads: give it another name"
+            )
     return step
 
 
-def _row(source: str, solution: Any, truth: Any, info: Mapping[str, Any] | None) -> dict[str, Any]:
-    extra = dict(info or {})
-    prompt = extra.get("question") or extra.get("prompt") or ""
+def _make_row(
+    data_source: str, solution: Any, ground_truth: Any, extra_info: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    info = dict(extra_info or {})
     return {
-        **extra,
-        "prompt": prompt,
+        **info,
+        "prompt": info.get("question") or info.get("prompt") or "",
         "completion": solution,
-        "answer": truth,
-        "task": source,
-        "info": extra,
+        "answer": ground_truth,
+        "task": data_source,
+        "info": info,
     }
 
 
-def _told(step: Step, found: Sequence[Scored], groups: Sequence[str] | None = None) -> list[Told]:
-    rewards, parts = paid(found, step.unscored, groups), parts_of(found, step.unscored, groups)
-    return [
-        {
+def _make_results(
+    step: Step, scored: Sequence[Scored], groups: Sequence[str] | None = None
+) -> list[SampleResult]:
+    rewards = fill_rewards(scored, step.unscored, groups)
+    parts = fill_parts(scored, step.unscored, groups)
+    results: list[SampleResult] = []
+    for sample, reward, sample_parts in zip(scored, rewards, parts, strict=True):
+        result: SampleResult = {
             "score": cast("float", reward),
-            "unscored": float(one.reward is None),
-            **cast("dict[str, float]", own),
-            **({"rubric_version": one.version} if one.version else {}),
+            "unscored": float(sample.reward is None),
+            **cast("dict[str, float]", sample_parts),
         }
-        for one, reward, own in zip(found, rewards, parts, strict=True)
-    ]
+        if sample.version:
+            result["rubric_version"] = sample.version
+        results.append(result)
+    return results

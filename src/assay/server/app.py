@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 
 from assay.aggregation import Policy, UnscoredError
 from assay.integrations.monitor import RewardMonitor, to_jsonl
-from assay.integrations.step import ALONE, Scored, watched
+from assay.integrations.step import GROUP_MISSING, Scored, watch_results
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -189,7 +189,7 @@ class RewardApp(Starlette):
             {"prompt": rollout.prompt, "completion": rollout.completion} for rollout in rollouts
         ]
         scored = [Scored.of(report, self.service.names) for report in reports]
-        task = asyncio.create_task(watched(self.monitor, rows, scored))
+        task = asyncio.create_task(watch_results(self.monitor, rows, scored))
         self._monitoring.add(task)  # the event loop keeps only a weak reference
         task.add_done_callback(self._monitoring.discard)
 
@@ -371,7 +371,7 @@ class ScoringEndpoint:
         rollouts = scoring.rollouts
         if self._protocol.takes_numbers_only and len(rollouts) == 1 and service.compares:
             # A rollout that is compared with no other has no reward.
-            reports = [service.report_failure(ALONE)]
+            reports = [service.report_failure(GROUP_MISSING)]
         else:
             reports = await self._app.score(service, rollouts)
         self._count_rollouts(reports)

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.exceptions import HTTPException
 
 from assay.aggregation import Policy, fill_unscored
-from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
+from assay.integrations.reward_functions import cut_response, make_openrlhf_reply, read_label
 from assay.integrations.step import Scored
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -202,7 +202,7 @@ class OpenRLHFRequest(ScoringRequest):
         rollouts: list[Rollout] = []
         for index, query in enumerate(parsed.query):
             try:
-                response = response_of(query, prompts[index])
+                response = cut_response(query, prompts[index])
             except ValueError as error:
                 raise HTTPException(400, f"query {index}: {error}") from None
             rollouts.append(_build_labelled_rollout(prompts[index], response, labels[index]))
@@ -210,12 +210,12 @@ class OpenRLHFRequest(ScoringRequest):
 
     def write_reply(self, results: ScoringResults) -> OpenRLHFReply:
         scored = [Scored.of(report, results.criterion_names) for report in results.reports]
-        return OpenRLHFReply(**rewards_of(scored, results.unscored, results.groups))
+        return OpenRLHFReply(**make_openrlhf_reply(scored, results.unscored, results.groups))
 
 
 def _build_labelled_rollout(prompt: str | Chat, completion: str, label: Any) -> Rollout:
     """Return a rollout whose label is the answer, or has all fields of the row."""
-    columns = fields_of_label(label)
+    columns = read_label(label)
     answer = columns.pop("answer")
     return Rollout(prompt=prompt, completion=completion, answer=answer, columns=columns)
 
