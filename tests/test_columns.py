@@ -73,7 +73,7 @@ def test_a_row_without_the_column_has_no_answer_and_the_judge_is_not_asked():
     [report] = score(rubric, {"refund_period": 30})
     [error] = report.errors.values()
     assert error.startswith(
-        "ColumnError: the rows have no column 'refund_days' (columns: refund_period)"
+        "ColumnError: the row has no column 'refund_days' (columns: refund_period)"
     )
     assert not report.scored
     assert [call[1].count("polite") for call in model.calls] == [1]

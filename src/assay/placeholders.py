@@ -310,15 +310,18 @@ def _find_entry(value: Any, key: str, parent: str) -> Any:
 
 def _unknown_column_error(row: Mapping[str, Any], path: str, is_placeholder: bool) -> ColumnError:
     """Return the error for a column that a row does not have, with the columns that there are."""
+    return ColumnError(f"the row has {describe_unknown_column(row, path, is_placeholder)}")
+
+
+def describe_unknown_column(row: Mapping[str, Any], path: str, is_placeholder: bool) -> str:
+    """Return the end of a sentence about rows that have no such column: what they have, and what to do."""
     name = path.partition(".")[0]
     suggestion = suggest_word(name, map(str, row))
     if not suggestion.startswith("did you mean"):
         suggestion = "correct the name, or add the column"
         if is_placeholder:
             suggestion = f"correct the name, or for literal braces write {{{{{path}}}}}"
-    return ColumnError(
-        f"the rows have no column {name!r} (columns: {_list_names(row) or 'none'}): {suggestion}"
-    )
+    return f"no column {name!r} (columns: {_list_names(row) or 'none'}): {suggestion}"
 
 
 def empty_column_error(path: str) -> ColumnError:

@@ -192,6 +192,24 @@ def _find_template(criterion: Criterion) -> CheckTemplate | None:
     return template
 
 
+def list_columns(criterion: Criterion) -> list[str]:
+    """Return the columns that a criterion is filled with or that the judge is shown.
+
+    Those of the criteria in a nested rubric are included, except those of criteria with a `when`,
+    which may apply to few rows.
+    """
+    paths = [*list_paths(criterion.requirement), *criterion.reference]
+    template = _find_template(criterion)
+    if template is not None:
+        paths += template.paths
+    nested: Sequence[Criterion] = getattr(criterion.check, "criteria", ())
+    if is_scorer(criterion.check):
+        for inner in nested:
+            if not inner.when:
+                paths += list_columns(inner)
+    return list(dict.fromkeys(paths))
+
+
 def _refuse_unusable_columns(criterion: Criterion, paths: Iterable[str]) -> None:
     """Raise RubricError if a criterion is filled with what a model wrote, or with a result."""
     for path in paths:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from assay import Rubric
+from assay import PerCriterionGrader, Rubric
 from assay.cli import main
 from assay.runs import score_rows
+from assay.testing import ModelServer
 
 
 def is_polite(completion: str) -> bool:
@@ -67,8 +68,19 @@ def test_the_list_as_json_has_every_figure(folder: Path, capsys: Any) -> None:
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path, capsys: Any) -> None:
-    assert main(["list", str(tmp_path)]) != 0
-    assert "holds no run" in capsys.readouterr().err
+    for command in ("list", "view"):
+        assert main([command, str(tmp_path)]) == 2
+        assert "holds no run" in capsys.readouterr().err
+    assert main(["list", str(tmp_path / "runs")]) == 2
+    assert "there is no run" in capsys.readouterr().err
+
+
+async def test_the_list_names_the_model_that_judges(tmp_path: Path, capsys: Any) -> None:
+    with ModelServer("MET") as server:
+        rubric = Rubric([{"requirement": "Is polite"}], judge=PerCriterionGrader(server.model))
+        await score_rows(rubric, [{"completion": "please"}], folder=tmp_path / "run")
+        assert main(["list", str(tmp_path)]) == 0
+        assert f" {server.model} " in capsys.readouterr().out
 
 
 class View:
@@ -110,7 +122,7 @@ def test_a_port_that_is_in_use_is_an_error(folder: Path, capsys: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["view", str(folder), "--port", port, "--no-open"]) == 1
-    assert f"port {port} cannot be used" in capsys.readouterr().err
+    assert f"port {port} is in use: name another" in capsys.readouterr().err
 
 
 def test_a_port_that_does_not_exist_is_bad_usage(folder: Path, capsys: Any) -> None:

@@ -133,7 +133,7 @@ def test_a_price_of_a_model_that_is_not_called_is_refused(
     server = serve("MET")
     done = assay("score", data, "-r", rubric, "--judge", server.model, "--price", "openai/gpt=1,2")
     assert done.code == 2
-    assert "'openai/gpt' is not called" in done.err
+    assert "--price is for 'openai/gpt', which this command does not ask" in done.err
 
 
 def test_lint_limits_the_model_that_proposes_fixes(assay: Any, serve: Any, files: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from assay.cli import main
+from assay.testing import ModelServer
 
 ROWS = [{"prompt": "Where?", "completion": "Paris"}, {"prompt": "Who?", "completion": "Ada"}]
 
@@ -267,7 +268,8 @@ COMMANDS = {
     ),
     "a placeholder without a column": (
         "score rows.jsonl -r placeholder.yaml -f csv",
-        "the rows have no column 'order' (columns: prompt)",
+        "criterion 'contains' cannot be scored, because the rows of rows.jsonl have no column 'order' "
+        "(columns: prompt)",
     ),
 }
 
@@ -323,3 +325,40 @@ def test_an_argument_of_a_check_that_no_row_has(folder: Path, capsys: Any) -> No
     output = capsys.readouterr().out
     assert "has no column 'order' (columns: completion, prompt): add the column" in output
     assert "class_object" not in output
+
+
+@pytest.mark.parametrize(
+    "rubric",
+    [
+        "- requirement: Names {ordr}\n- requirement: Is polite\n",
+        "- {requirement: Names it, reference: ordr}\n- requirement: Is polite\n",
+        "- requirement: Is polite\n- {name: inner, rubric: [{requirement: 'Names {ordr}'}]}\n",
+    ],
+)
+def test_a_column_that_no_row_has_is_refused_before_a_judge_is_asked(
+    rubric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rubric.yaml").write_text(rubric)
+    Path("rows.jsonl").write_text('{"completion": "a", "question": "q", "order": "A-1"}\n')
+    with ModelServer("MET") as server:
+        judge = ["--judge", str(server.model)]
+        assert main(["score", "rows.jsonl", "-r", "rubric.yaml", *judge]) == 2
+        assert "rows.jsonl have no column 'ordr'" in capsys.readouterr().err
+        assert (
+            main(["eval", "rows.jsonl", "-m", str(server.model), "-r", "rubric.yaml", *judge]) == 2
+        )
+        assert "did you mean 'order'?" in capsys.readouterr().err
+        assert server.asked == []
+
+
+def test_a_column_that_some_rows_have_is_an_error_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rubric.yaml").write_text("- check: {contains: '{order}'}\n")
+    Path("rows.jsonl").write_text('{"completion": "a"}\n{"completion": "A-1", "order": "A-1"}\n')
+    assert main(["score", "rows.jsonl", "-r", "rubric.yaml"]) == 1
+    output = capsys.readouterr().out
+    assert "ColumnError: the row has no column 'order'" in output
+    assert "2 rollouts, 1 unscored" in output

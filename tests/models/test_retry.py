@@ -72,6 +72,15 @@ async def test_a_call_that_always_hangs_is_an_error(
         await model_at(server, limits=Limits(timeout=0.1, attempts=2))(question())
 
 
+async def test_an_attempt_that_the_deadline_cuts_short_is_not_called_a_timeout(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Its shortened time says nothing about the endpoint."""
+    server = serve(faults=lambda call: Fault.hanging())
+    with pytest.raises(DeadlineExceeded, match="the time for all tries together is over"):
+        await model_at(server, limits=Limits(timeout=5, deadline=0.2))(question())
+
+
 @pytest.mark.parametrize(
     ("fault", "error"), [(Fault.rate_limited(), RateLimited), (Fault.failing(), Overloaded)]
 )

@@ -161,5 +161,5 @@ def test_a_rubric_may_be_made_by_python_code(rubric_file, running_kind):
 
 def test_a_port_that_is_taken_is_said_at_once(server):
     """With what to do."""
-    with pytest.raises(SettingsError, match="is another server there"):
+    with pytest.raises(SettingsError, match="is in use: name another"):
         serve(str(server.rubric), Settings(port=urlsplit(server.url).port))

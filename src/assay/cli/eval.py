@@ -17,6 +17,7 @@ from assay.cli.inputs import (
     load_rubric,
     make_row_rubrics,
     note_rubrics_of_rows,
+    refuse_unknown_columns,
     suggest_question_mapping,
 )
 from assay.cli.judging import (
@@ -227,6 +228,8 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
         _check_all_have_rubrics(examples, data)
     if any(runs.row.own_rubric(example) is not None for example in examples):
         note_rubrics_of_rows(data, options)
+    elif not is_environment:
+        refuse_unknown_columns(first.scoring, examples, data)
     rows_ask = do_rows_ask(make_row_rubrics(first.scoring, options), examples)
     if options.dry_run:
         _note_turns(first, data, quiet=options.quiet)

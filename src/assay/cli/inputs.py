@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,6 +101,39 @@ def note_rubrics_of_rows(data: str, options: RunOptions) -> None:
             f"rows of {data} with a `rubric` are scored by it; {options.rubric} scores only rows "
             "that have none",
             quiet=options.quiet,
+        )
+
+
+MAX_INSPECTED_ROWS = 100
+
+
+def refuse_unknown_columns(
+    rubric: Rubric | None, rows: Iterable[Mapping[str, Any]], data: str
+) -> None:
+    """Raise a usage error if none of the first rows has a column that a criterion names.
+
+    Otherwise all judged criteria would be paid for, and no row would have a score.
+    """
+    # Slow to load.
+    from assay.placeholders import describe_unknown_column
+    from assay.plan import list_columns
+    from assay.rollout import Rollout
+
+    criteria = [] if rubric is None else [c for c in rubric.criteria if not c.when]
+    needed = [(criterion, path) for criterion in criteria for path in list_columns(criterion)]
+    if not needed:
+        return
+    known: dict[str, None] = {}
+    for row in islice(rows, MAX_INSPECTED_ROWS):
+        columns = Rollout.from_state(runs.row.split_messages(dict(row))).columns
+        known |= dict.fromkeys(columns)
+    for criterion, path in needed:
+        if path in known or path.partition(".")[0] in known:
+            continue
+        is_placeholder = path not in criterion.reference
+        raise click.UsageError(
+            f"criterion {criterion.name!r} cannot be scored, because the rows of {data} have "
+            f"{describe_unknown_column(known, path, is_placeholder)}"
         )
 
 

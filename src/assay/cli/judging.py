@@ -205,7 +205,8 @@ def find_price(
             )
         if model_price.model and model_price.model not in names:
             raise click.UsageError(
-                f"--price: {model_price.model!r} is not called: name {' or '.join(names)}"
+                f"--price is for {model_price.model!r}, which this command does not ask: name "
+                f"{' or '.join(names)}"
             )
         if model in names and model_price.model in ("", model):
             price = model_price.price

@@ -24,8 +24,12 @@ def command(folder: str, layout: str) -> int:
     the browser.
     """
     from assay.runs.listing import list_runs, make_list_page
+    from assay.runs.run_store import RunError
 
-    listings = list_runs(folder)
+    try:
+        listings = list_runs(folder)
+    except RunError as error:
+        raise click.UsageError(str(error)) from None
     print(format_page(make_list_page(folder, listings), layout))
     if any(listing.error for listing in listings):
         return EXIT_ERROR

@@ -38,15 +38,19 @@ def command(
     still being written is shown as it grows. Only this machine can open the page. Press Ctrl-C to
     stop.
     """
+    from assay.runs.run_store import RunError
     from assay.viewer.page_server import has_display, serve_page
 
     def print_address(address: str) -> None:
         click.echo(f"{address} (press Ctrl-C to stop)")
 
-    with allow_media_folder(media_folder):
-        serve_page(
-            paths,
-            port=port,
-            opens_browser=not no_open and has_display(),
-            print_address=print_address,
-        )
+    try:
+        with allow_media_folder(media_folder):
+            serve_page(
+                paths,
+                port=port,
+                opens_browser=not no_open and has_display(),
+                print_address=print_address,
+            )
+    except RunError as error:
+        raise click.UsageError(str(error)) from None

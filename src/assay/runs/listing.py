@@ -1,6 +1,7 @@
 """Find the runs in a folder, and describe each in one line: what was run, and how it scored."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout
 from assay.runs.run_store import FILE_ENDING, RunError, is_run
 from assay.runs.summary import Summary
-from assay.wording import format_count
+from assay.wording import format_count, suggest_path
 
 MAX_DEPTH = 3  # folders below the one that is listed
 
@@ -59,8 +60,12 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     Raise `RunError` if there is no such folder, or no run in it.
     """
     folder = Path(path)
-    if is_run(folder) or not folder.is_dir():
-        return [folder]  # opening what is not a run says why it cannot be opened
+    if is_run(folder):
+        return [folder]
+    if not folder.exists():
+        raise RunError(f"there is no folder {folder}{suggest_path(folder)}")
+    if not folder.is_dir():
+        return [folder]  # opening a file that is not a run says why it cannot be opened
     runs = sorted(_walk(folder, depth=0))
     if not runs:
         raise RunError(
@@ -151,13 +156,19 @@ def _make_cells(listing: RunListing) -> list[Any]:
         about.created.replace("T", " ").removesuffix("Z")[:16],
         rubric,
         None if about.model is None else shorten_line(about.model, 40),
-        None if about.judge is None else shorten_line(about.judge, 40),
+        None if about.judge is None else shorten_line(_name_judge(about.judge), 40),
         rollouts,
         score.mean,
         interval,
         sum(summary.errors.values()) or None,
         _format_cost(summary),
     ]
+
+
+def _name_judge(judge: str) -> str:
+    """Return only the model if it is asked about each criterion, as it is by default."""
+    match = re.fullmatch(r"PerCriterionGrader\((.+)\)", judge)
+    return judge if match is None else match[1]
 
 
 def _format_cost(summary: Summary) -> str | None:

@@ -1,6 +1,7 @@
 """HttpServer runs a RewardApp on uvicorn, and stops it without breaking requests that are under way."""
 
 import asyncio
+import errno
 import logging
 import math
 import socket
@@ -134,7 +135,13 @@ def listen(settings: Settings) -> socket.socket:
             dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),  # `::` takes IPv4 too
         )
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(
+                f"port {settings.port} is in use: name another with --port, or 0 for any"
+            ) from None
+        # Python adds the address to what the system says.
+        problem = (error.strerror or str(error)).partition(" (while")[0]
         raise SettingsError(
-            f"the server cannot listen on {settings.host}, port {settings.port} "
-            f"({error.strerror}): is another server there? Give another --port, or 0 for any"
+            f"the server cannot listen on {settings.host}, port {settings.port} ({problem}): "
+            "name another with --host or --port"
         ) from None

@@ -81,8 +81,9 @@ def _listen(port: int | None) -> socket.socket:
             return socket.create_server((HOST, candidate), backlog=128)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or port is not None:
+                problem = "in use" if error.errno == errno.EADDRINUSE else "not allowed"
                 raise AssayError(
-                    f"port {candidate} cannot be used ({error.strerror}): name another with --port"
+                    f"port {candidate} is {problem}: name another with --port, or leave it out"
                 ) from None
     # All of them are in use: let the system choose.
     return socket.create_server((HOST, 0), backlog=128)
