@@ -167,7 +167,7 @@ def _make_cells(listing: RunListing) -> list[Any]:
 
 def _name_judge(judge: str) -> str:
     """Return only the model if it is asked about each criterion, as it is by default."""
-    match = re.fullmatch(r"PerCriterionGrader\((.+)\)", judge)
+    match = re.fullmatch(r"PerCriterionGrader\((.+)\)(?:, per_criterion/\d+)?", judge)
     return judge if match is None else match[1]
 
 
