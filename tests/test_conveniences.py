@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas
 import pytest
@@ -21,6 +22,12 @@ async def test_one_mapping_gets_one_report():
     report = await RUBRIC.score({"completion": "Paris"})
     assert report.score == 1.0
     assert [report.score for report in await RUBRIC.score(iter(ROWS))] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("rollouts", ["It is Paris.", ["It is Paris."], [None]])
+async def test_a_text_in_place_of_a_rollout_is_refused(rollouts: Any):
+    with pytest.raises(TypeError, match="give a mapping such as"):
+        await RUBRIC.score(rollouts)
 
 
 def test_rows_are_a_list_a_path_or_a_data_frame(tmp_path: Path):

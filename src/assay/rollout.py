@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from assay.messages import is_plain_chat, read_completion, visible_text
 from assay.types import Info, Messages
+from assay.wording import format_value
 
 # Converts a completion to the form that criteria read; raises TypeError if it cannot be read.
 ReadCompletion: TypeAlias = Callable[[object], Any]
@@ -208,4 +209,10 @@ def as_rollout(item: Rollout | Mapping[str, Any]) -> Rollout:
     """Return a rollout as it is; for a state, the rollout that it describes."""
     if isinstance(item, Rollout):
         return item
-    return Rollout.from_state(item)
+    # The test for a dict is quick, and that for other mappings is slow.
+    if type(item) is not dict and not isinstance(item, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"a rollout is {format_value(item)}: give a mapping such as {{'completion': ...}}; "
+            "rows_of(...) reads files, and grade() takes a text"
+        )
+    return Rollout.from_state(item)  # pyright: ignore[reportUnknownArgumentType]

@@ -22,6 +22,13 @@ def test_good_answers_pass():
     assert assert_grades(Rubric([says_yes]), answers(*["yes"] * 10), fail_under=0.9).score.mean == 1
 
 
+def test_rows_are_read_from_a_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"completion": "yes"}\n{"completion": "no"}\n')
+    for source in (path, str(path)):
+        assert assert_grades(Rubric([says_yes]), source).score.mean == 0.5
+
+
 @pytest.mark.parametrize(
     ("completions", "fail_under"),
     [(["no"], 0.5), (["yes"] * 7 + ["no"] * 3, 0.8), (["no"] * 30, 0.01)],

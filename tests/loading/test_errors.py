@@ -30,6 +30,7 @@ DATA = [
     ({"rubric": "A"}, "'rubric' is 'A': give a list"),
     ("text", "a rubric is a list of criteria, or a mapping with one, and this is 'text'"),
     (3, "a rubric is a list of criteria, or a mapping with one, and this is 3"),
+    ("rubric.yaml", "and this is 'rubric.yaml': from_file(...) reads a file"),
     ([A, "two"], "item 2: it must be a mapping, not the text 'two'"),
     ([A, None], "item 2: it must be a mapping, not None"),
     ([{"criteria": [A, "two"]}], "criterion 2: it must be a mapping"),

@@ -15,6 +15,7 @@ from assay.report import CriterionReport, EvaluationReport
 from assay.rollout import Rollout
 from assay.runs import Run
 from assay.runs.stats import Mean, MeanEstimate, Thresholds
+from assay.tables import rows_of
 from assay.wording import describe_verdict
 
 if TYPE_CHECKING:  # it needs numpy and scipy, which only `assert_not_worse` needs
@@ -44,7 +45,7 @@ class Grades:
 
 def assert_grades(
     rubric: RubricSource,
-    rollouts: Iterable[Rollout | Mapping[str, Any]],
+    rollouts: Iterable[Rollout | Mapping[str, Any]] | str | PathLike[str],
     *,
     fail_under: float | None = None,
     fail_interval_under: float | None = None,
@@ -54,7 +55,7 @@ def assert_grades(
     """Score rollouts, and fail if their mean is below `fail_under` or one could not be scored.
 
     `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for
-    every rollout. `judge` answers the judged criteria: a grader, a model, or the name of one; by
+    every rollout. `rollouts` may be the path of a file with rows. `judge` answers the judged criteria: a grader, a model, or the name of one; by
     default it is that of the rubric. Rollouts with the same `example_id`, or else the same prompt, are one example.
     The message of a failure shows the worst rollouts, with the criteria that they failed and why.
 
@@ -65,6 +66,8 @@ def assert_grades(
     """
     __tracebackhide__ = True
     thresholds = Thresholds(fail_under, fail_interval_under, fail_rollout_under)
+    if isinstance(rollouts, str | PathLike):
+        rollouts = rows_of(rollouts)
     rollouts = list(rollouts)
     if not rollouts:
         raise RubricError("there are no rollouts to grade: give at least one")

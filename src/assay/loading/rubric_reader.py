@@ -186,9 +186,12 @@ class RubricReader:
         if node.data is None:
             raise node.error("No criteria found: it is empty")
         if not node.is_list:
+            hint = ""
+            if isinstance(node.data, str) and re.fullmatch(r".+\.(ya?ml|json|toml)", node.data):
+                hint = ": from_file(...) reads a file"
             raise node.error(
                 "a rubric is a list of criteria, or a mapping with one, "
-                f"and this is {format_value(node.data)}"
+                f"and this is {format_value(node.data)}{hint}"
             )
         return node, options, golden_node
 
