@@ -80,6 +80,17 @@ class EndpointModel:
         self._format = wire_format
         self._send = send
         self._sends_on_caller_loop = sends_on_caller_loop
+        # Makes the model in another process; None if that is impossible, as with a client.
+        self.remake: Callable[[], Model] | None = None
+
+    def __reduce__(self) -> tuple[Callable[[], Model], tuple[()]]:
+        """Pickle the name and the options of the model, and not its connections."""
+        if self.remake is None:
+            raise TypeError(
+                f"{self.id} cannot be sent to another process, because it was made with a client "
+                "or a key: give the name of the model, and set its key in the environment"
+            )
+        return self.remake, ()
 
     async def __call__(self, request: Request) -> Reply:
         """Return the reply; in a dry run count the request and raise `NotAsked`."""
@@ -356,6 +367,9 @@ class Deduplicated:
         self.id = model.id
         self.inner = model
         self._in_flight: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Future[Reply]] = {}
+
+    def __reduce__(self) -> tuple[type[Deduplicated], tuple[Model]]:
+        return Deduplicated, (self.inner,)  # without the requests in flight
 
     async def __call__(self, request: Request) -> Reply:
         """Return the reply to an equal request in flight, if there is one; otherwise ask."""

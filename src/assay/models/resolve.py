@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -126,6 +126,17 @@ def model_of(
         )
     if media is not None:
         _set_media(model, media)
+    if isinstance(model, EndpointModel) and isinstance(source, str) and api_key is None:
+        model.remake = partial(
+            model_of,
+            source,
+            limits=limits,
+            price=price,
+            shared=False,
+            media=media,
+            headers=headers,
+            **extra,
+        )
     if isinstance(model, FunctionModel) and not model.has_lasting_id and verdict_cache is not None:
         _logger.warning(
             "the answers of %s are not cached, since the function has no name of its own: "
@@ -494,6 +505,24 @@ class FunctionModel:
         self.has_lasting_id = id is not None or has_lasting_name(function)
         keywords = accepted_keywords(function)
         self._takes_keywords = keywords is None or {"system_prompt", "user_prompt"} <= keywords
+        self._raise_if_signature_wrong()
+
+    def _raise_if_signature_wrong(self) -> None:
+        """Raise `Refused` if the function cannot be called with two prompts."""
+        try:
+            signature = inspect.signature(self._function)
+        except (ValueError, TypeError):  # a builtin may have no signature
+            return
+        try:
+            if self._takes_keywords:
+                signature.bind(system_prompt="", user_prompt="")
+            else:
+                signature.bind("", "")
+        except TypeError:
+            name = getattr(self._function, "__name__", type(self._function).__name__)
+            raise Refused(
+                f"{name}{signature} is not a model: give a function of (system_prompt, user_prompt)"
+            ) from None
 
     async def __call__(self, request: Request) -> Reply:
         """Return what the function returns for the prompts of a request, as a reply."""
