@@ -4,6 +4,10 @@ Asks one judge the same questions with the prompts of this version and with thos
 and prints for both the tokens of a call and the agreement with people and with recorded verdicts of
 GPT-4. FOLDER holds the sets of LLMBar and `recorded_verdicts.csv`. Without a model, only tokens are
 measured. The figures are written into benchmarks/RESULTS.md.
+
+A judge on another machine needs no network: `--write-requests` saves the requests of both versions,
+`judge_margins.py` answers them there, and `--margins` reads what it wrote. Then the response of a pair
+with the larger margin (the log-probability of MET minus that of UNMET) is the one that the judge prefers.
 """
 
 from __future__ import annotations
@@ -98,6 +102,77 @@ def prompts_of(commit: str | None) -> Generator[None]:
         yield
 
 
+class RequestRecorder:
+    """A model that keeps the messages it is sent, and answers MET."""
+
+    id = "recorder"
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, str]] = []
+
+    async def __call__(self, request: Request) -> Reply:
+        self.messages = [
+            {"role": "system", "content": request.system},
+            {"role": "user", "content": request.user},
+        ]
+        assert request.schema is not None
+        verdict = request.schema(explanation="-", criterion_status="MET")
+        return Reply(verdict.model_dump_json(), verdict)
+
+
+async def write_requests(pairs: Sequence[Pair], before: str, path: Path) -> None:
+    """Save the requests about all responses, with the earlier prompts and with those of this version."""
+    recorder = RequestRecorder()
+    with path.open("w", encoding="utf-8") as file:
+        for title, commit in (("earlier", before), ("this version", None)):
+            with prompts_of(commit):
+                grader = PerCriterionGrader(model=recorder)
+                rubric = Rubric([{"requirement": CRITERION, "name": "right"}], judge=grader)
+                for pair_index, pair in enumerate(pairs):
+                    for response_index, response in enumerate(pair.responses):
+                        await rubric.score([{"prompt": pair.instruction, "completion": response}])
+                        line = {
+                            "prompts": title,
+                            "pair": pair_index,
+                            "response": response_index,
+                            "messages": recorder.messages,
+                        }
+                        file.write(json.dumps(line) + "\n")
+
+
+def read_margins(pairs: Sequence[Pair], path: Path) -> Table:
+    """Return the table for what `judge_margins.py` wrote."""
+    margins: dict[tuple[str, int, int], float] = {}
+    tokens: dict[str, list[int]] = {}
+    judge_name = ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        saved = json.loads(line)
+        judge_name = saved["judge"]
+        margins[saved["prompts"], saved["pair"], saved["response"]] = saved["margin"]
+        tokens.setdefault(saved["prompts"], []).append(saved["input_tokens"])
+    rows: list[tuple[str, ...]] = []
+    is_right: dict[str, list[bool]] = {}
+    for title in ("earlier", "this version"):
+        with_recorded: list[bool] = []
+        is_right[title] = []
+        for index, pair in enumerate(pairs):
+            choice = int(margins[title, index, 1] > margins[title, index, 0])
+            is_right[title].append(choice == pair.preferred)
+            if pair.recorded is not None:
+                with_recorded.append(choice == pair.recorded)
+        shares = (share(is_right[title]), share(with_recorded))
+        rows.append((title, f"{fmean(tokens[title]):.0f}", *shares))
+    both = list(zip(is_right["earlier"], is_right["this version"], strict=True))
+    only_earlier = sum(before and not now for before, now in both)
+    only_current = sum(now and not before for before, now in both)
+    rows.append(("only the earlier prompts agree with people", "", f"{only_earlier} pairs", ""))
+    rows.append(("only those of this version do", "", f"{only_current} pairs", ""))
+    columns = ("prompts", "input tokens a call", "agree with people", "with GPT-4")
+    return Table(
+        f"Judge prompts on LLMBar, {len(pairs)} pairs, judge {judge_name}", columns, tuple(rows)
+    )
+
+
 class TokenCounter:
     """A model that counts the input tokens of its calls."""
 
@@ -150,8 +225,7 @@ def row_of(title: str, result: JudgeResult, pairs: Sequence[Pair], *, has_model:
     return [title, f"{result.tokens:.0f}", *shares, f"{ties} of {len(pairs)}"]
 
 
-async def measure(options: argparse.Namespace, model: str) -> Table:
-    pairs = read_pairs(Path(options.data), options.limit)
+async def measure(pairs: Sequence[Pair], options: argparse.Namespace, model: str) -> Table:
     rows: list[list[str]] = []
     results: dict[str, JudgeResult] = {}
     for title, commit in (("earlier", options.before), ("this version", None)):
@@ -174,18 +248,29 @@ def main() -> None:
     parser.add_argument("--model", help="the judge; without one, only tokens are measured")
     parser.add_argument("--before", default=LONG_PROMPTS, help="the commit of the earlier prompts")
     parser.add_argument("--limit", type=int, help="pairs of each set; by default all")
+    parser.add_argument(
+        "--write-requests", type=Path, help="save the requests here, and ask nobody"
+    )
+    parser.add_argument("--margins", type=Path, help="what judge_margins.py wrote for the requests")
     add_options(parser, [])
     options = parser.parse_args()
-    # Without a judge, a server on this machine counts tokens: 4 characters each.
-    with ModelServer("MET") as server:
-        table = asyncio.run(measure(options, options.model or server.model))
-    print(plain_table(table))
+    pairs = read_pairs(Path(options.data), options.limit)
+    if options.write_requests:
+        asyncio.run(write_requests(pairs, options.before, options.write_requests))
+        return
     notes: list[str] = []
-    if options.model is None:
-        notes.append(
-            "No judge could be reached from this machine, so only tokens are measured, at 4 characters "
-            "each, query and response included. `--model JUDGE` measures agreement."
-        )
+    if options.margins:
+        table = read_margins(pairs, options.margins)
+    else:
+        # Without a judge, a server on this machine counts tokens: 4 characters each.
+        with ModelServer("MET") as server:
+            table = asyncio.run(measure(pairs, options, options.model or server.model))
+        if options.model is None:
+            notes.append(
+                "No judge was available on this machine, so only tokens were measured, at 4 characters "
+                "each, including query and response. `--model JUDGE` measures agreement."
+            )
+    print(plain_table(table))
     save_results("judge prompts", [table], notes, options, peers=())
 
 

@@ -28,7 +28,7 @@ def system_prompt(name: str, package: str = "assay.graders") -> str:
 
 @cache
 def prompt_version(name: str, package: str = "assay.graders") -> str:
-    """Return the name and version of a prompt, such as `per_criterion/3`; cache keys contain it."""
+    """Return the name and version of a prompt, such as `per_criterion/4`; cache keys contain it."""
     version = _VERSION.match(_read_prompt_file(name, package))
     assert version is not None, f"prompts/{name}.md must start with its version"
     return f"{name}/{version.group(1)}"

@@ -74,7 +74,7 @@ class Request:
     # For a model under test: messages are not joined, and a cut-off or declined reply is accepted.
     verbatim: bool = False
     # By these a verdict is found in the cache: the hash of the criterion, and the name and version
-    # of the prompt (`per_criterion/3`).
+    # of the prompt (`per_criterion/4`).
     question: str = field(default="", compare=False)
     prompt: str = field(default="", compare=False)
 

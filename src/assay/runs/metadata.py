@@ -397,7 +397,7 @@ def _list_rubrics(rubric: Any) -> Iterator[Any]:
 
 
 def judge_name(grader: Grader) -> str:
-    """Return who judges and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/3`."""
+    """Return who judges and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/4`."""
     kind = type(grader).__name__
     title = grader.title
     inner_graders: Sequence[Grader] = getattr(grader, "inner", ())
