@@ -39,6 +39,7 @@ from harness import (
     say,
     worker,
 )
+from pool_peer import CHECKS, WEIGHTS
 
 from assay import MathRubric, Rubric, rows_of
 from assay.backends import Processes, RayTasks, score_shards
@@ -54,26 +55,15 @@ from assay.runs import score_rows
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def contains(completion: str, answer: str) -> bool:
-    return answer in completion
-
-
-def is_short(completion: str) -> bool:
-    return len(completion) < 400
-
-
-def is_boxed(completion: str) -> bool:
-    return "\\boxed{" in completion
-
-
 def cheap() -> tuple[Rubric, None]:
-    return Rubric([contains, is_short, is_boxed], weights=[1, 0.5, 0.5], name="cheap"), None
+    return Rubric(CHECKS[:3], weights=WEIGHTS[:3], name="cheap"), None
 
 
 def math() -> tuple[Rubric, None]:
     return MathRubric(), None
 
 
+FIVE = Rubric(CHECKS, weights=WEIGHTS, name="five")
 RUBRICS = {"cheap": cheap, "math": math, "integers": math}
 
 
@@ -148,6 +138,16 @@ def _cpu_of_all_processes() -> float:
 # start of a worker and the pipe to it.
 
 
+def score_main() -> None:
+    """Run `assay score` with two workers, and print its CPU seconds and those of its workers."""
+    data, output = sys.argv[1:]
+    options = ["-r", "scale:FIVE", "-o", output, "-q", "--backend", "processes", "--workers", "2"]
+    command = [sys.executable, "-m", "assay", "score", data, *options]
+    subprocess.run(command, check=True, capture_output=True, cwd=HERE)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(json.dumps({"cpu": usage.ru_utime + usage.ru_stime}))
+
+
 class SameProcess:
     """A backend that scores shards in the process of the driver."""
 
@@ -185,6 +185,7 @@ def shard_main() -> None:
 
 HERE = Path(__file__).parent
 SHARD = 10_000  # rows of a shard
+POOL_ROWS = 100_000  # rollouts that are scored beside `multiprocessing.Pool`
 # Runs a command in a network that has only the loopback: Ray listens on all interfaces.
 ISOLATED = (
     "unshare",
@@ -334,7 +335,36 @@ def _time_shard(bench: Bench, rubric: str, sizes: Sizes) -> tuple[float, float]:
     return work, work * ratio
 
 
-MEASURES: Mapping[str, Callable[[Sizes, Say], Results]] = {"gain": gain, "overhead": overhead}
+def pool(sizes: Sizes, say: Say) -> Results:
+    """Compare the CPU of `assay score` with two workers and that of `multiprocessing.Pool`.
+
+    Both score the same rollouts with the same five functions, in turn; the fastest round counts.
+    """
+    results = Results()
+    data_rows = min(sizes.rows, POOL_ROWS)
+    seconds: dict[str, list[float]] = {"assay": [], "lines": [], "tables": []}
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), say)
+        for _ in range(sizes.rounds):
+            for subject, measured in seconds.items():
+                measured.append(bench.time_pool(subject, data_rows))
+    assay = min(seconds["assay"])
+    measure = f"{data_rows:,} rows, five checks, two workers"
+    for form, against, target in (
+        ("lines", "Pool that saves JSON Lines", Target(2, "at most")),
+        ("tables", "Pool that saves two tables in SQLite", None),
+    ):
+        results.rows.append(
+            Row(measure, assay, min(seconds[form]), "CPU s", against=against, target=target)
+        )
+    return results
+
+
+MEASURES: Mapping[str, Callable[[Sizes, Say], Results]] = {
+    "gain": gain,
+    "overhead": overhead,
+    "pool": pool,
+}
 
 
 class Bench:
@@ -358,6 +388,17 @@ class Bench:
             raise RuntimeError(f"{seconds['rows']} rows came of {rows}")
         subprocess.run(["rm", "-r", str(run)], check=True)
         return seconds
+
+    def time_pool(self, subject: str, rows: int) -> float:
+        """Return the CPU seconds of scoring with two workers, by `assay score` or by a pool."""
+        self._number += 1
+        data = str(self._file(rows, has_many_forms=False))
+        output = str(self._folder / f"pool-{self._number}")
+        if subject == "assay":
+            command = [*worker("scale.py:score"), data, output]
+        else:
+            command = [str(HERE / "pool_peer.py"), subject, data, output]
+        return float(_run_command([sys.executable, *command], self._say)["cpu"])
 
     def time_shards(self, rubric: str, pairs: int) -> Mapping[str, Sequence[float]]:
         """Return the CPU seconds of shards scored without a backend, and with one, in turn."""
@@ -476,5 +517,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    run_worker(sys.argv, {"scale": scale_main, "shard": shard_main})
+    run_worker(sys.argv, {"scale": scale_main, "score": score_main, "shard": shard_main})
     sys.exit(main())
