@@ -7,11 +7,19 @@ from typing import Any
 import pandas
 import pytest
 
-from assay import PerCriterionGrader, PerCriterionOneShotGrader, Refused, Rubric
+from assay import (
+    Autograder,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    Refused,
+    Rollout,
+    Rubric,
+)
 from assay.errors import RubricError
 from assay.integrations.grading import assert_grades
+from assay.models import model_of
 from assay.runs import score_rows_sync
-from assay.tables import rows_of
+from assay.tables import TableError, rows_of
 from assay.testing import FakeModel, ModelServer
 
 RUBRIC = Rubric.from_dict([{"check": {"contains": "Paris"}}])
@@ -99,3 +107,60 @@ async def test_judge_is_a_grader_or_the_name_of_a_model():
         assert (await rubric.grade("Hello.", judge=server.model)).score == 0.0
     with pytest.raises(TypeError, match="both judge= and autograder="):
         rubric.grade_sync("Hello.", judge=judge, autograder=judge)
+
+
+def test_a_model_object_is_the_model():
+    with ModelServer("MET") as server:
+        rubric = Rubric.from_dict([{"requirement": "Is kind"}])
+        grader = PerCriterionGrader(model_of(server.model))
+        assert rubric.grade_sync("Hello.", grader).score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("rollouts", "message"),
+    [
+        ("Paris", r"this is the text 'Paris': use grade\(\)"),
+        (["Paris"], "a rollout is 'Paris': give a mapping"),
+        (pandas.DataFrame(ROWS), r"this is a data frame: use score_rows\(\)"),
+    ],
+)
+async def test_score_says_which_method_takes_texts_and_data_frames(rollouts: Any, message: str):
+    with pytest.raises(TypeError, match=message):
+        await RUBRIC.score(rollouts)
+
+
+def test_score_rows_says_what_it_takes():
+    with pytest.raises(TypeError, match=r"give Rubric.from_file\('rubric.yaml'\)"):
+        score_rows_sync("rubric.yaml", ROWS)
+    with pytest.raises(TableError, match="'completion' is of type str and not a list: give a list"):
+        score_rows_sync(RUBRIC, ROWS[0])
+    assert score_rows_sync(RUBRIC, {"completion": ["Paris", "Rome"]}).score.mean == 0.5
+
+
+def test_a_number_is_not_a_model():
+    with pytest.raises(TypeError, match="generate_fn is 5: give the name of a model"):
+        PerCriterionGrader(5)  # type: ignore[arg-type]
+
+
+def test_columns_may_hold_the_answer_and_the_info():
+    """A client of the server sends all columns of its table as columns."""
+    columns = {"answer": "Paris", "info": {"city": "Paris"}, "task": "capitals", "prompt": "?"}
+    rollout = Rollout(completion="Paris", columns=columns)
+    assert (rollout.answer, rollout.info, rollout.task) == ("Paris", {"city": "Paris"}, "capitals")
+    assert (rollout.prompt, rollout.completion) == ("?", "Paris")
+    assert Rollout(answer="Rome", columns=columns).answer == "Rome"
+
+
+async def test_messages_without_a_reply_are_an_error_that_says_so():
+    [report] = await RUBRIC.score([{"messages": [{"role": "user", "content": "Hello."}]}])
+    assert "its `messages` have no message of the assistant" in report.errors["contains"]
+
+
+async def test_a_judge_that_gets_only_the_text_cannot_be_asked_with_a_reference():
+    class Kind(Autograder):
+        async def judge(self, to_grade: Any, rubric: Any, query: Any = None) -> Any:
+            return ["MET" for _ in rubric]
+
+    rubric = Rubric.from_dict({"reference": "answer", "criteria": [{"requirement": "Agrees"}]})
+    report = await rubric.score({"completion": "a", "answer": "b"}, judge=Kind())
+    assert "cannot show the reference" in report.errors["agrees"]

@@ -125,6 +125,13 @@ class BaseRubric(ABC):
         `judge` answers the judged criteria: a grader, a model, or the name of one; see `grader_of`.
         """
         grader = grader_of(judge)
+        if isinstance(rollouts, str):
+            raise TypeError(
+                f"score() takes rollouts, and this is the text {format_value(rollouts)}: use "
+                "grade(), or give {'completion': ...}"
+            )
+        if hasattr(rollouts, "iloc"):
+            raise TypeError("score() takes rollouts, and this is a data frame: use score_rows()")
         if isinstance(rollouts, Rollout | Mapping):
             item = cast("Rollout | Mapping[str, Any]", rollouts)
             [report] = await self.score_all([as_rollout(item)], grader)

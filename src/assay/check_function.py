@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter
-from typing import Any, Final, NamedTuple, TypeAlias, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, cast, get_origin
 
 from assay.errors import SignatureError
-from assay.messages import as_messages, visible_text
+from assay.messages import as_messages, get_role, visible_text
 from assay.reasoning import THINKING, Thinking
 from assay.rollout import ABSENT, OUTPUTS, PLURALS, SINGULAR, Rollout
 from assay.wording import suggest_word
@@ -186,6 +186,12 @@ class CheckFunction:
             advice = "add the column, or give the argument a default"
             if field == "completion":
                 advice = "add the column, or rename the one with the text that is scored"
+                messages = rollout.fields.get("messages")
+                if isinstance(messages, list):
+                    roles = map(get_role, cast("list[object]", messages))
+                    advice = "give the messages as `completion`"
+                    if "assistant" not in roles:
+                        advice = "its `messages` have no message of the assistant"
         return SignatureError(
             f"check {self.name!r} needs an argument {name!r}, but {rollout_label} has no column "
             f"{field!r} (columns: {listed}): {advice}"

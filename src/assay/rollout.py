@@ -47,15 +47,22 @@ class Rollout:
         state: Mapping[str, Any] | None = None,
         columns: Mapping[str, Any] | None = None,
     ) -> None:
-        """`columns` are further fields that checks may name, such as columns of a data set."""
-        self.fields: Mapping[str, Any] = {
-            **(columns or {}),
-            "prompt": prompt,
-            "completion": completion,
-            "answer": answer,
-            "task": task,
-            "info": {} if info is None else info,
-        }
+        """`columns` are further fields that checks may name, such as columns of a data set.
+
+        A prompt, an answer, a task or an info among them counts if the argument is left out.
+        """
+        fields = dict(columns or {})
+        fields["completion"] = completion
+        if prompt or "prompt" not in fields:
+            fields["prompt"] = prompt
+        is_answer_left_out = isinstance(answer, str) and not answer
+        if not is_answer_left_out or "answer" not in fields:
+            fields["answer"] = answer
+        if task != "default" or "task" not in fields:
+            fields["task"] = task
+        if info is not None or "info" not in fields:
+            fields["info"] = {} if info is None else info
+        self.fields: Mapping[str, Any] = fields
         self.state: Mapping[str, Any] = {} if state is None else state
         # What a judge reads in place of the completion; None if it reads the completion.
         self.judge_text: str | None = None

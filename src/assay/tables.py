@@ -188,9 +188,8 @@ def _read_columns(columns: Mapping[Any, Any], name: str) -> NumberedRows:
     for column, values in columns.items():
         if not isinstance(values, list | tuple):
             raise TableError(
-                f"{name} is a mapping whose {column!r} is not a list but of type "
-                f"{type(values).__name__}: give a list of rows, a mapping of lists, or one split "
-                "of a data set"
+                f"in {name}, {column!r} is of type {type(values).__name__} and not a list: give a "
+                "list of rows, a mapping of lists, or one split of a data set"
             )
     lengths = {column: len(values) for column, values in columns.items()}
     if len(set(lengths.values())) > 1:

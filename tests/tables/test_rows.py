@@ -205,9 +205,7 @@ def test_a_hugging_face_dataset_gives_its_rows():
 def test_of_a_dataset_with_splits_one_has_to_be_named():
     """The message shows which there are."""
     splits = datasets.DatasetDict({"train": datasets.Dataset.from_list(ROWS)})
-    with pytest.raises(
-        TableError, match=r"whose 'train' is not a list but of type Dataset: .*one split"
-    ):
+    with pytest.raises(TableError, match=r"'train' is of type Dataset and not a list: .*one split"):
         rows_of(splits)
 
 
@@ -242,7 +240,7 @@ def test_columns_of_equal_length_are_rows_too():
     [
         ([{"a": 1}, 5], "row 2 of the rows is 5: give a mapping"),
         ({"a": [1], "b": []}, "the columns of the rows are of different lengths: a 1, b 0"),
-        ({"a": 1}, "whose 'a' is not a list but of type int"),
+        ({"a": 1}, "'a' is of type int and not a list"),
         (5, "5 holds no rows"),
         (b"rows", "b'rows' holds no rows"),
     ],

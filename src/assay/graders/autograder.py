@@ -112,6 +112,11 @@ class Autograder(Grader):
         An overridden `grade()` is called alone, since it judges and aggregates itself. The methods
         return a result for all criteria or raise, so `on_error` makes no difference.
         """
+        if judge_input.reference and not isinstance(self, BuiltInGrader):
+            raise JudgeError(
+                f"{self.title} gets only the text and the query, so it cannot show the reference: "
+                "subclass Grader, whose answer() gets judge_input.reference"
+            )
         if "grade" in self._overridden_methods:
             # `grade()` gets only text and query; see `_current_input`.
             with set_variable(_current_input, judge_input):

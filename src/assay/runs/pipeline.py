@@ -596,7 +596,8 @@ async def score_rows(
     if total is None and isinstance(rows, Sized) and not isinstance(rows, str):
         total = len(rows)
     row_stream = cast("Iterable[Mapping[str, Any]]", rows)
-    if isinstance(rows, str | PathLike) or hasattr(rows, "columns"):  # a table or a data frame
+    # A table, a data frame, or a mapping of columns.
+    if isinstance(rows, str | PathLike | Mapping) or hasattr(rows, "columns"):
         row_stream = rows_of(cast("object", rows))
     with budget() as ledger, logging_once():
         watch = Watch(on_progress, total, ledger)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from os import PathLike
 from typing import Any, cast
 
 from assay.concurrency import run_concurrently
@@ -59,6 +60,11 @@ class RowRubrics:
         `shows`, `thinking` and `parser` replace what the rubrics of rows say. By default they are
         those that `show()` and `use_parser()` gave `rubric`.
         """
+        if rubric is not None and not callable(getattr(rubric, "score", None)):
+            advice = "give a Rubric"
+            if isinstance(rubric, str | PathLike):
+                advice = f"give Rubric.from_file({str(cast('object', rubric))!r})"
+            raise TypeError(f"the rubric is {format_value(cast('object', rubric))}: {advice}")
         self.rubric = rubric
         self.shows = getattr(rubric, "caller_shows", None) if shows is None else read_shows(shows)
         self.thinking: Thinking | None = thinking or getattr(rubric, "caller_thinking", None)
