@@ -13,7 +13,7 @@ def test_javascript_filters_as_the_table_says(page, site):
     found = page.evaluate(
         """([{criteria, tags, rows}, cases]) => cases.map(({filter}) => {
             try {
-                const read = Assay.filters.filterOf(filter, criteria, tags);
+                const read = Assay.filters.makeFilter(filter, criteria, tags);
                 return rows.map((row, place) => [row, place])
                     .filter(([row]) => read.quick(row) && read.slow(row.text)).map(([, place]) => place);
             } catch (error) {
@@ -29,7 +29,7 @@ def test_javascript_filters_as_the_table_says(page, site):
 def test_a_value_is_quoted_where_a_filter_needs_it(page, site):
     page.goto(site)
     quoted = [
-        page.evaluate("value => Assay.filters.quoted(value)", value)
+        page.evaluate("value => Assay.filters.quoteValue(value)", value)
         for value in ("a", "a b", 'a"b', "")
     ]
     assert quoted == ["a", '"a b"', '"ab"', '""']

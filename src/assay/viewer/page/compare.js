@@ -1,148 +1,178 @@
-/* Compare: two runs on the same examples, held against each other example by example. */
+/* Compare: two runs on the same examples, compared example by example. */
 ((assay) => {
   "use strict";
-  const { element, fill, foreign, button, section } = assay.dom;
-  const { score, signed, chance, count, plural, isNumber } = assay.words;
-  const FIRST = 50;
+  const { element, fill, untrusted, button, section } = assay.dom;
+  const { formatScore, formatDifference, formatP, formatNumber, formatCount, isNumber } = assay.format;
+  const FLIPS_SHOWN = 50;
 
-  async function compare({ source, runs, parts }, main) {
-    const [first, second] = parts;
-    const named = (id) => runs.find((run) => run.id === id)?.name ?? id;
-    const names = [named(first), named(second)];
-    fill(main, chooser(runs, first, second));
+  /** Show the comparison of the two runs in the address. */
+  async function compare({ source, runs, parts: runIds }, main) {
+    const nameOf = (id) => runs.find((run) => run.id === id)?.name ?? id;
+    const names = runIds.map(nameOf);
+    fill(main, chooser(runs, runIds));
     try {
-      const [told, criteria] = await Promise.all([source.compare(first, second), source.criteria(second)]);
-      main.append(...shown(told, first, second, names, new Map(criteria.map((one) => [one.name, one])), source));
+      const [comparison, criteria] = await Promise.all([source.compare(...runIds), source.criteria(runIds[1])]);
+      // The weight and the choices of each criterion.
+      const criteriaByName = new Map(criteria.map((criterion) => [criterion.name, criterion]));
+      main.append(...makeSections(comparison, { source, runIds, names, criteriaByName }));
     } catch (error) {
-      main.append(element("p.banner.error", { role: "alert" }, foreign(error.message)));
+      main.append(element("p.banner.error", { role: "alert" }, untrusted(error.message)));
     }
-    return { title: `${names[0]} and ${names[1]}` };
+    return { title: names.join(" and ") };
   }
 
-  function chooser(runs, first, second) {
-    const pick = (label, chosen) => {
-      const select = element("select", {}, runs.map((run) => element("option", { value: run.id, selected: run.id === chosen }, run.name)));
-      return [element("label.field", {}, element("span", {}, label), select), select];
-    };
-    const [before, one] = pick("Before", first);
-    const [after, other] = pick("After", second);
-    const go = () => assay.routes.go(assay.routes.compare(one.value, other.value));
-    one.addEventListener("change", go);
-    other.addEventListener("change", go);
-    return element("div.toolbar", {}, element("h1", {}, "Compare"), before, after,
-      button("Swap", () => assay.routes.go(assay.routes.compare(second, first))));
+  function chooser(runs, [firstId, secondId]) {
+    const makeSelect = (chosenId) => element("select", {}, runs.map((run) => element("option", { value: run.id, selected: run.id === chosenId }, run.name)));
+    const first = makeSelect(firstId);
+    const second = makeSelect(secondId);
+    const show = () => assay.routes.go(assay.routes.compare(first.value, second.value));
+    for (const select of [first, second]) select.addEventListener("change", show);
+    const field = (label, select) => element("label.field", {}, element("span", {}, label), select);
+    return element("div.toolbar", {}, element("h1", {}, "Compare"), field("Before", first), field("After", second),
+      button("Swap", () => assay.routes.go(assay.routes.compare(secondId, firstId))));
   }
 
-  /** `known` has the weight and the choices of each criterion. */
-  function shown(told, first, second, names, known, source) {
-    const reach = Math.max(0.1, ...[told.score, ...told.criteria].flatMap(({ difference }) => [difference.low, difference.high, difference.value]).filter(isNumber).map(Math.abs));
+  function makeSections(comparison, pair) {
     return [
-      headline(told),
-      changes(told, names),
+      headline(comparison),
+      settingsSection(comparison, pair.names),
       section("Differences", { note: "after minus before, with 95 % interval; p of criteria adjusted by Holm's method" },
-        element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Differences" }, differences(told, names, reach, known))),
-      leftOut(told, names),
-      flips(told, first, second, names, known, source),
+        element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Differences" }, differencesTable(comparison, pair))),
+      leftOutSection(comparison, pair.names),
+      flipsSection(comparison, pair),
     ].filter(Boolean);
   }
 
-  function headline({ decision, score: whole, examples, only_first: before, only_second: after }) {
-    const { value } = whole.difference;
-    const sure = isNumber(whole.p) && whole.p < 0.05 && value;
-    return element(`section.banner.${!sure ? "quiet" : value > 0 ? "good" : "error"}`, { "aria-label": "Result" },
-      element("h2", {}, foreign(decision)),
-      element("p", {}, `${plural(examples, "example")} in both runs, ${count(before)} only before, ${count(after)} only after.`));
+  function headline({ decision, score, examples, only_first: onlyFirst, only_second: onlySecond }) {
+    const { value } = score.difference;
+    const isCertain = isNumber(score.p) && score.p < 0.05 && value;
+    const tone = isCertain ? (value > 0 ? "good" : "error") : "quiet";
+    return element(`section.banner.${tone}`, { "aria-label": "Result" },
+      element("h2", {}, untrusted(decision)),
+      element("p", {}, `${formatCount(examples, "example")} in both runs, ${formatNumber(onlyFirst)} only before, ${formatNumber(onlySecond)} only after.`));
   }
 
   /** The settings in which the runs differ, such as model and prompt. */
-  function changes({ changes: all }, names) {
-    if (!all?.length) return null;
+  function settingsSection({ changes: settings }, names) {
+    if (!settings?.length) return null;
     const head = ["", ...names];
     return section("What differs", {}, element("table.figures", {},
-      element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, foreign(name))))),
-      element("tbody", {}, all.map((change) => element("tr", {}, element("th", { scope: "row" }, foreign(change.setting)),
-        element("td", {}, foreign(change.first)), element("td", {}, foreign(change.second)))))));
+      element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, untrusted(name))))),
+      element("tbody", {}, settings.map(({ setting, first, second }) => element("tr", {},
+        element("th", { scope: "row" }, untrusted(setting)), element("td", {}, untrusted(first)), element("td", {}, untrusted(second)))))));
   }
 
-  function differences({ score: whole, criteria }, names, reach, known) {
+  /** A row for the score and one for each criterion. */
+  function differencesTable({ score, criteria }, { names, criteriaByName }) {
+    const bounds = [score, ...criteria].flatMap(({ difference }) => [difference.low, difference.high, difference.value]);
+    const reach = Math.max(0.1, ...bounds.filter(isNumber).map(Math.abs)); // of all bars, on both sides of zero
     const head = ["", "before", "after", "difference", "", "p", "better", "worse", "minimum detectable effect"];
-    const titles = [null, names[0], names[1]];
+    const tooltips = [null, ...names];
     return element("table.figures.differences.stacks", {},
-      element("thead", {}, element("tr", {}, head.map((name, place) => element("th", { scope: "col", title: titles[place] }, name)))),
-      element("tbody", {}, [whole, ...criteria].map((one) => differenceRow(one, one === whole, reach, known.get(one.name)?.weight))));
+      element("thead", {}, element("tr", {}, head.map((name, index) => element("th", { scope: "col", title: tooltips[index] }, name)))),
+      element("tbody", {}, differenceRow(score, reach, 1, { class: "whole" }),
+        criteria.map((criterion) => differenceRow(criterion, reach, criteriaByName.get(criterion.name)?.weight))));
   }
 
-  function differenceRow({ name, weight, first, second, difference, p, better, worse, minimum_detectable_effect: detectable }, isWhole, reach, knownWeight) {
+  function differenceRow({ name, weight, first, second, difference, p, better, worse, minimum_detectable_effect: detectable }, reach, barWeight, attributes) {
     const negative = weight < 0 ? element("span.badge", { title: "describes a fault, so less is better" }, "negative") : null;
-    const figure = (label, content, given) => element("td.number", { "data-label": label, ...given }, content);
-    return element("tr", { class: isWhole ? "whole" : null },
-      element("th", { scope: "row" }, foreign(name), negative),
-      figure("before", score(first)),
-      figure("after", score(second)),
-      figure("difference", signed(difference.value)),
-      element("td.drawing.wide", {}, assay.bars.differenceBar(difference, reach, knownWeight)),
-      figure("p", chance(p), { class: isNumber(p) && p < 0.05 ? "sure" : null }),
-      figure("better", count(better)),
-      figure("worse", count(worse)),
-      figure("minimum detectable effect", score(detectable)));
+    const figure = (label, content, more) => element("td.number", { "data-label": label, ...more }, content);
+    return element("tr", attributes,
+      element("th", { scope: "row" }, untrusted(name), negative),
+      figure("before", formatScore(first)),
+      figure("after", formatScore(second)),
+      figure("difference", formatDifference(difference.value)),
+      element("td.drawing.wide", {}, assay.bars.differenceBar(difference, reach, barWeight)),
+      figure("p", formatP(p), { class: isNumber(p) && p < 0.05 ? "sure" : null }),
+      figure("better", formatNumber(better)),
+      figure("worse", formatNumber(worse)),
+      figure("minimum detectable effect", formatScore(detectable)));
   }
 
   /** What is not compared, and why. */
-  function leftOut({ other_example: others, other_rubric: rubrics, other_wording: worded, missing, score: whole }, names) {
-    const [before, after] = whole.unanswered || [0, 0];
-    const said = [
-      others ? `${plural(others, "row")} with the same number, another prompt and other data.` : "",
-      rubrics ? `Scores of ${plural(rubrics, "example")}, which another rubric scored in ${names[1]}.` : "",
-      worded?.length ? `With another wording in ${names[1]}: ${worded.join(", ")}.` : "",
+  function leftOutSection({ other_example: otherExamples, other_rubric: otherRubrics, other_wording: reworded, missing, score }, names) {
+    const [unscoredBefore, unscoredAfter] = score.unanswered || [0, 0];
+    const sentences = [
+      otherExamples ? `${formatCount(otherExamples, "row")} with the same number, another prompt and other data.` : "",
+      otherRubrics ? `Scores of ${formatCount(otherRubrics, "example")}, which another rubric scored in ${names[1]}.` : "",
+      reworded?.length ? `With another wording in ${names[1]}: ${reworded.join(", ")}.` : "",
       missing?.first?.length ? `Only in ${names[0]}: ${missing.first.join(", ")}.` : "",
       missing?.second?.length ? `Only in ${names[1]}: ${missing.second.join(", ")}.` : "",
-      before || after ? `Without a score: ${plural(before, "rollout")} before, ${count(after)} after.` : "",
+      unscoredBefore || unscoredAfter ? `Without a score: ${formatCount(unscoredBefore, "rollout")} before, ${formatNumber(unscoredAfter)} after.` : "",
     ].filter(Boolean);
-    return said.length ? section("Left out", {}, element("ul", {}, said.map((words) => element("li", {}, foreign(words))))) : null;
+    if (!sentences.length) return null;
+    return section("Left out", {}, element("ul", {}, sentences.map((sentence) => element("li", {}, untrusted(sentence)))));
   }
 
-  function flips({ flips: all, pass_rule: rule }, first, second, names, known, source) {
-    const list = element("tbody", {});
-    const show = (some) => list.append(...some.map((flip) => flipRow(flip, first, second, names, known, source)));
-    const differing = all.filter(({ passed }) => passed[0] !== passed[1] && !passed.includes(null));
-    const more = button("", () => { show(chosen().slice(FIRST)); more.hidden = true; });
-    const only = element("input", { type: "checkbox" });
-    const chosen = () => (only.checked ? differing : all);
-    const refill = () => {
-      fill(list);
-      show(chosen().slice(0, FIRST));
-      more.textContent = `Show the other ${count(chosen().length - FIRST)}`;
-      more.hidden = chosen().length <= FIRST;
-    };
-    only.addEventListener("change", refill);
-    refill();
-    const head = ["example", "before", "after", "changed answers", ""];
-    const filter = element("div.choices", {}, element("label", {}, only, element("span", {}, `Only where one passes and the other fails (${count(differing.length)}; ${rule})`)));
-    return section("Flips", { note: plural(all.length, "rollout whose result changed", "rollouts whose result changed") },
-      all.length ? [filter, element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Flips" },
-        element("table.figures.flips.stacks", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), list))] : null, more);
-  }
-
-  function flipRow({ example, sample, before, after, changes, first_row: one, second_row: other }, first, second, names, known, source) {
-    const link = (label, run, number, value) => element("td.number", { "data-label": label }, number == null ? score(value) : element("a", { href: assay.routes.row(run, number) }, isNumber(value) ? score(value) : "unscored"));
-    const toggle = button("Side by side", async () => {
-      if (row.nextElementSibling?.matches(".transcripts")) return row.nextElementSibling.remove();
-      const rows = await Promise.all([source.row(first, one), source.row(second, other)]);
-      row.after(element("tr.transcripts", {}, element("td.wide", { colspan: "5" },
-        element("div.group", { tabindex: "0", role: "region", "aria-label": `Both transcripts of ${example}` }, rows.map((found, place) => transcript(found, names[place]))))));
+  /** The rollouts whose result changed; a checkbox shows only those of which one passes and the other fails. */
+  function flipsSection({ flips, pass_rule: passRule }, pair) {
+    const differing = flips.filter(({ passed }) => passed[0] !== passed[1] && !passed.includes(null));
+    const body = element("tbody", {});
+    const checkbox = element("input", { type: "checkbox" });
+    const showAll = button("", () => {
+      addRows(chosenFlips().slice(FLIPS_SHOWN));
+      showAll.hidden = true;
     });
-    const row = element("tr", {}, element("th", { scope: "row" }, foreign(example), sample ? element("span.note", {}, ` sample ${sample}`) : null),
-      link("before", first, one, before), link("after", second, other, after),
-      element("td.wide", {}, element("div.changes", {}, changes.map((change) => element("span.change", { title: [change.reason_before, change.reason_after].filter(Boolean).join(" → ") },
-        foreign(change.criterion), " ", assay.verdicts.chip(change.before, known.get(change.criterion)), " → ", assay.verdicts.chip(change.after, known.get(change.criterion)))))),
-      element("td", {}, one == null || other == null ? null : toggle));
+    const chosenFlips = () => (checkbox.checked ? differing : flips);
+    const addRows = (chosen) => body.append(...chosen.map((flip) => flipRow(flip, pair)));
+    const showFirst = () => {
+      fill(body);
+      addRows(chosenFlips().slice(0, FLIPS_SHOWN));
+      const hiddenCount = chosenFlips().length - FLIPS_SHOWN;
+      showAll.textContent = `Show the other ${formatNumber(hiddenCount)}`;
+      showAll.hidden = hiddenCount <= 0;
+    };
+    checkbox.addEventListener("change", showFirst);
+    showFirst();
+    const note = formatCount(flips.length, "rollout whose result changed", "rollouts whose result changed");
+    if (!flips.length) return section("Flips", { note });
+    const label = `Only where one passes and the other fails (${formatNumber(differing.length)}; ${passRule})`;
+    const head = ["example", "before", "after", "changed answers", ""];
+    return section("Flips", { note },
+      element("div.choices", {}, element("label", {}, checkbox, element("span", {}, label))),
+      element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Flips" },
+        element("table.figures.flips.stacks", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), body)),
+      showAll);
+  }
+
+  function flipRow({ example, sample, before, after, changes, first_row: firstRow, second_row: secondRow }, pair) {
+    const toggle = button("Side by side", async () => {
+      if (row.nextElementSibling?.matches(".transcripts")) row.nextElementSibling.remove();
+      else row.after(await transcriptsRow(example, [firstRow, secondRow], pair));
+    });
+    const row = element("tr", {},
+      element("th", { scope: "row" }, untrusted(example), sample ? element("span.note", {}, ` sample ${sample}`) : null),
+      scoreCell("before", before, pair.runIds[0], firstRow),
+      scoreCell("after", after, pair.runIds[1], secondRow),
+      element("td.wide", {}, element("div.changes", {}, changes.map((change) => changedAnswer(change, pair.criteriaByName.get(change.criterion))))),
+      element("td", {}, firstRow == null || secondRow == null ? null : toggle));
     return row;
   }
 
-  function transcript(row, name) {
-    return element("article.card.rollout-card", { "aria-label": name },
-      element("header", {}, foreign(name), row.scored ? element("span", {}, `score ${score(row.score)}`) : element("span.verdict.error", {}, "unscored")),
-      element("div.card-said", { tabindex: "0", role: "region", "aria-label": `Transcript in ${name}` },
+  /** A score with a link to its row, if the run has that row. */
+  function scoreCell(label, score, runId, rowNumber) {
+    if (rowNumber == null) return element("td.number", { "data-label": label }, formatScore(score));
+    const text = isNumber(score) ? formatScore(score) : "unscored";
+    return element("td.number", { "data-label": label }, element("a", { href: assay.routes.row(runId, rowNumber) }, text));
+  }
+
+  function changedAnswer({ criterion: name, before, after, reason_before: reasonBefore, reason_after: reasonAfter }, criterion) {
+    return element("span.change", { title: [reasonBefore, reasonAfter].filter(Boolean).join(" → ") },
+      untrusted(name), " ", assay.verdicts.chip(before, criterion), " → ", assay.verdicts.chip(after, criterion));
+  }
+
+  /** The transcripts of one rollout in both runs, next to each other. */
+  async function transcriptsRow(example, rowNumbers, { source, runIds, names }) {
+    const rows = await Promise.all(rowNumbers.map((number, index) => source.row(runIds[index], number)));
+    return element("tr.transcripts", {}, element("td.wide", { colspan: "5" },
+      element("div.group", { tabindex: "0", role: "region", "aria-label": `Both transcripts of ${example}` },
+        rows.map((row, index) => transcript(row, names[index])))));
+  }
+
+  function transcript(row, runName) {
+    return element("article.card.rollout-card", { "aria-label": runName },
+      element("header", {}, untrusted(runName), row.scored ? element("span", {}, `score ${formatScore(row.score)}`) : element("span.verdict.error", {}, "unscored")),
+      element("div.card-said", { tabindex: "0", role: "region", "aria-label": `Transcript in ${runName}` },
         assay.messages.messages(row.prompt), assay.messages.messages(row.completion)));
   }
 

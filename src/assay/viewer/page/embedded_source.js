@@ -1,8 +1,8 @@
-/* EmbeddedSource: runs that stand in the page itself, as `assay report` writes them.
-   What every view needs is one packed text; whole rows are packed in chunks that are opened on demand. */
+/* EmbeddedSource: runs that are part of the page, as `assay report` writes them.
+   What every view needs is one packed text; whole rows are packed in chunks that are unpacked on demand. */
 ((assay) => {
   "use strict";
-  const OPEN = 6;
+  const OPEN_CHUNKS = 6;
 
   class EmbeddedSource {
     savesLabels = false;
@@ -15,9 +15,9 @@
     }
 
     /** The source of this page when it carries data, else null. */
-    static async here() {
-      const held = document.getElementById("assay-data");
-      return held ? new EmbeddedSource(await unpacked(held)) : null;
+    static async find() {
+      const script = document.getElementById("assay-data");
+      return script ? new EmbeddedSource(await unpack(script)) : null;
     }
 
     async runs() {
@@ -37,8 +37,8 @@
       return { data, constant };
     }
 
-    rows(run, wanted, signal) {
-      return this.#runs.get(run).rows(wanted, signal);
+    rows(run, options, signal) {
+      return this.#runs.get(run).rows(options, signal);
     }
 
     row(run, number) {
@@ -54,9 +54,9 @@
     }
 
     async compare(first, second) {
-      const found = this.#data.compares?.[`${first}/${second}`] || { error: "this report does not compare these runs" };
-      if (found.error) throw new Error(found.error);
-      return found;
+      const comparison = this.#data.compares?.[`${first}/${second}`] || { error: "this report does not compare these runs" };
+      if (comparison.error) throw new Error(comparison.error);
+      return comparison;
     }
 
     async changes(run) {
@@ -71,41 +71,41 @@
 
   class EmbeddedRun {
     #chunks = new Map();
-    #found = new Map();
+    #sortedRows = new Map();
 
     constructor(id, data) {
       this.id = id;
       this.size = data.chunk;
       this.table = new assay.EmbeddedTable(data.tables[id]);
-      this.places = new Map(this.table.numbers.map((number, place) => [number, place]));
+      this.indexOfRow = new Map(this.table.numbers.map((number, index) => [number, index]));
       this.labels = new assay.KeptLabels(id, data.labels[id]);
     }
 
     async rows({ query = "", sort = "number", descending = false, offset = 0, limit = 100 }, signal) {
       const key = JSON.stringify([query, sort, descending, this.labels.count]);
-      if (!this.#found.has(key)) {
-        const places = await this.#matching(query, signal);
-        this.#found.clear();
-        this.#found.set(key, this.table.sorted(places, sort, descending));
+      if (!this.#sortedRows.has(key)) {
+        const rowIndices = await this.#findMatching(query, signal);
+        this.#sortedRows.clear();
+        this.#sortedRows.set(key, this.table.sorted(rowIndices, sort, descending));
       }
-      const places = this.#found.get(key);
-      return { total: places.length, rows: places.slice(offset, offset + limit).map((place) => this.#shown(place)) };
+      const rowIndices = this.#sortedRows.get(key);
+      return { total: rowIndices.length, rows: rowIndices.slice(offset, offset + limit).map((index) => this.#tableRow(index)) };
     }
 
     async row(number) {
-      const place = this.places.get(Number(number));
-      if (place === undefined) throw new Error(`there is no row ${number}: the run has ${this.table.length}`);
-      const chunk = await this.#chunk(Math.floor(place / this.size));
-      const row = chunk[place % this.size];
+      const index = this.indexOfRow.get(Number(number));
+      if (index === undefined) throw new Error(`there is no row ${number}: the run has ${this.table.length}`);
+      const chunk = await this.#chunk(Math.floor(index / this.size));
+      const row = chunk[index % this.size];
       return { ...row, lines: row.lines.map((line) => ({ ...line, labels: this.labels.joined(row, line) })) };
     }
 
     /** The rollouts of one example; an advantage is the reward less the mean of those that have one. */
     async group(example) {
-      const places = this.table.placesOf(example);
-      if (!places.length) throw new Error(`there is no example '${example}'`);
-      const rows = await Promise.all(places.map((place) => this.row(this.table.numbers[place])));
-      const rewards = rows.map((row) => row.reward).filter(assay.words.isNumber);
+      const rowIndices = this.table.findExample(example);
+      if (!rowIndices.length) throw new Error(`there is no example '${example}'`);
+      const rows = await Promise.all(rowIndices.map((index) => this.row(this.table.numbers[index])));
+      const rewards = rows.map((row) => row.reward).filter(assay.format.isNumber);
       const mean = rewards.length ? rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length : null;
       const advantage = (row) => (row.reward === null || mean === null ? null : row.reward - mean);
       return { example, prompt: rows[0].prompt, mean, rows: rows.map((row) => ({ ...row, advantage: advantage(row) })) };
@@ -113,42 +113,42 @@
 
     async label(label) {
       const row = await this.row(label.row);
-      return this.labels.add(row, row.lines.find((one) => one.name === label.criterion), label);
+      return this.labels.add(row, row.lines.find((line) => line.name === label.criterion), label);
     }
 
-    #shown(place) {
-      const row = this.table.row(place);
+    #tableRow(index) {
+      const row = this.table.row(index);
       return { ...row, labelled: row.labelled || this.labels.has(row) };
     }
 
-    /** The places of the rows that a filter lets through. Text is looked at last, a chunk at a time. */
-    async #matching(query, signal) {
-      const filter = assay.filters.filterOf(query, this.table.criteria, this.table.tags);
-      const quick = this.table.all().filter((place) => filter.quick(this.#shown(place)));
+    /** The indices of the rows that match a filter. Texts are looked at last, because their chunks have to be unpacked. */
+    async #findMatching(query, signal) {
+      const filter = assay.filters.makeFilter(query, this.table.criteria, this.table.tags);
+      const quick = this.table.all().filter((index) => filter.quick(this.#tableRow(index)));
       if (!filter.readsText) return quick;
-      const found = [];
-      for (const place of quick) {
+      const matches = [];
+      for (const index of quick) {
         signal?.throwIfAborted();
-        const row = (await this.#chunk(Math.floor(place / this.size)))[place % this.size];
-        if (filter.slow(`${assay.said.questionText(row.prompt)}\n${row.text}`)) found.push(place);
+        const row = (await this.#chunk(Math.floor(index / this.size)))[index % this.size];
+        if (filter.slow(`${assay.content.questionText(row.prompt)}\n${row.text}`)) matches.push(index);
       }
-      return found;
+      return matches;
     }
 
     /** The whole rows of one chunk. The last few stay open. */
     #chunk(number) {
       if (!this.#chunks.has(number)) {
-        const held = document.querySelector(`script[data-run="${CSS.escape(this.id)}"][data-chunk="${number}"]`);
-        this.#chunks.set(number, unpacked(held));
-        if (this.#chunks.size > OPEN) this.#chunks.delete(this.#chunks.keys().next().value);
+        const script = document.querySelector(`script[data-run="${CSS.escape(this.id)}"][data-chunk="${number}"]`);
+        this.#chunks.set(number, unpack(script));
+        if (this.#chunks.size > OPEN_CHUNKS) this.#chunks.delete(this.#chunks.keys().next().value);
       }
       return this.#chunks.get(number);
     }
   }
 
-  /** What an element holds as base64 of gzip of JSON. */
-  function unpacked(held) {
-    const packed = Uint8Array.from(atob(held.textContent.trim()), (letter) => letter.charCodeAt(0));
+  /** The data in a script element: JSON, packed with gzip, as base64. */
+  function unpack(script) {
+    const packed = Uint8Array.from(atob(script.textContent.trim()), (letter) => letter.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).json();
   }

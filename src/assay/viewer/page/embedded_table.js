@@ -5,53 +5,53 @@
   class EmbeddedTable {
     #columns;
     #verdicts;
-    #own;
+    #ownVerdicts; // of criteria that rows bring, one mapping per row
 
     constructor({ columns, verdicts, own, criteria, tags }) {
       this.#columns = columns;
       this.#verdicts = verdicts;
-      this.#own = own;
+      this.#ownVerdicts = own;
       this.numbers = columns.number || [];
       this.length = this.numbers.length;
       this.criteria = criteria;
       this.tags = tags;
     }
 
-    /** The places of all rows. */
+    /** The indices of all rows. */
     all() {
-      return this.numbers.map((_, place) => place);
+      return this.numbers.map((_, index) => index);
     }
 
     /** One row as the table shows it. */
-    row(place) {
+    row(index) {
       const row = {};
-      for (const name in this.#columns) row[name] = this.#columns[name][place];
+      for (const name in this.#columns) row[name] = this.#columns[name][index];
       row.verdicts = Object.create(null);
       for (const name in this.#verdicts) {
-        const said = this.#verdicts[name][place];
-        if (said !== null) row.verdicts[name] = said;
+        const verdict = this.#verdicts[name][index];
+        if (verdict !== null) row.verdicts[name] = verdict;
       }
       // Not by Object.assign, which a criterion called __proto__ would mislead.
-      for (const [name, said] of Object.entries(this.#own[place] || {})) row.verdicts[name] = said;
+      for (const [name, verdict] of Object.entries(this.#ownVerdicts[index] || {})) row.verdicts[name] = verdict;
       return row;
     }
 
-    /** Places in the order of a column; rows without a value come last either way. */
-    sorted(places, sort, descending) {
-      const isOwn = !this.#verdicts[sort] && this.criteria.includes(sort);
-      const own = isOwn ? this.#own.map((said) => (Object.hasOwn(said, sort) ? said[sort] : null)) : null;
-      const column = own || this.#verdicts[sort] || this.#columns[sort] || this.numbers;
-      const way = descending ? -1 : 1;
+    /** Indices in the order of a column; rows without a value come last in both directions. */
+    sorted(indices, sort, descending) {
+      const isOwnCriterion = !this.#verdicts[sort] && this.criteria.includes(sort);
+      const ownVerdicts = isOwnCriterion ? this.#ownVerdicts.map((verdicts) => (Object.hasOwn(verdicts, sort) ? verdicts[sort] : null)) : null;
+      const column = ownVerdicts || this.#verdicts[sort] || this.#columns[sort] || this.numbers;
+      const sign = descending ? -1 : 1;
       const order = (one, other) => {
         const [a, b] = [column[one], column[other]];
         if (a === null || b === null) return (a === null) - (b === null) || one - other;
-        return (a < b ? -way : a > b ? way : 0) || one - other;
+        return (a < b ? -sign : a > b ? sign : 0) || one - other;
       };
-      return places.slice().sort(order);
+      return indices.slice().sort(order);
     }
 
-    placesOf(example) {
-      return this.all().filter((place) => this.#columns.example[place] === example);
+    findExample(example) {
+      return this.all().filter((index) => this.#columns.example[index] === example);
     }
   }
 

@@ -17,37 +17,38 @@
   class FilterError extends Error {}
 
   /** The terms of a filter. */
-  function termsOf(text) {
-    return Array.from(text.matchAll(TERM), ({ groups }) => term(groups));
+  function readTerms(text) {
+    return Array.from(text.matchAll(TERM), ({ groups }) => readTerm(groups));
   }
 
-  function term({ minus, name, operator, quoted, value, words, word }) {
+  function readTerm({ minus, name, operator, quoted, value, words, word }) {
     const negated = minus !== undefined;
     if (words !== undefined || word !== undefined) {
       if (FLAGS.includes(word)) return { name: word, operator: "has", value: "", negated };
       return { name: "text", operator: "~", value: words ?? word, negated };
     }
-    return { ...named(name.toLowerCase(), operator, quoted ?? value), negated };
+    return { ...readNamedTerm(name.toLowerCase(), operator, quoted ?? value), negated };
   }
 
-  function named(name, operator, value) {
+  function readNamedTerm(name, operator, value) {
     if (NUMBERS.includes(name) && COMPARED.includes(operator)) {
-      if (!NUMBER.test(value)) throw new FilterError(`${name} is compared with ${quotedText(value)}: give a number`);
+      if (!NUMBER.test(value)) throw new FilterError(`${name} is compared with ${quoteForMessage(value)}: give a number`);
       return { name, operator: operator === ":" ? "=" : operator, value };
     }
     if (WORDS.includes(name) && ":~=".includes(operator)) {
-      const within = operator === "~" || name === "text" || name === "error";
-      return { name, operator: within ? "~" : ":", value };
+      const isPart = operator === "~" || name === "text" || name === "error";
+      return { name, operator: isPart ? "~" : ":", value };
     }
     const known = [...NUMBERS, ...WORDS];
     if (known.includes(name)) {
       const advice = NUMBERS.includes(name) ? "a number: use :, <, <=, > or >=" : "a text: use : or ~";
       throw new FilterError(`${name}${operator}${value} cannot be read: ${name} is ${advice}`);
     }
-    throw new FilterError(`there is no '${name}' to filter by: ${assay.meant(name, known)}`);
+    throw new FilterError(`there is no '${name}' to filter by: ${assay.suggestWord(name, known)}`);
   }
 
-  function quotedText(value) {
+  /** A value in quotes, as Python writes it: both sides of the page give the same messages. */
+  function quoteForMessage(value) {
     const escaped = value.replaceAll("\\", "\\\\");
     return value.includes("'") ? `"${escaped}"` : `'${escaped}'`;
   }
@@ -55,86 +56,98 @@
   /** A filter over rows. `criteria` are names; `tags` gives for each tag the names that have it.
 
       `quick(row)` looks at the columns of the table, `slow(text)` at prompt and completion, which take longer to get at. */
-  function filterOf(text, criteria, tags) {
-    const terms = termsOf(text);
-    const named = terms.filter((one) => ["criterion", "tag"].includes(one.name) && !one.negated);
-    const among = named.reduce((left, one) => left.filter((name) => namesOf(one, criteria, tags).includes(name)), criteria);
-    const judged = terms.some((one) => one.name === "verdict" && !one.negated);
-    // `criterion:` and `verdict:` belong together: one criterion has to have the verdict.
-    const looked = judged ? terms.filter((one) => !named.includes(one)) : terms;
-    const slow = looked.filter((one) => one.name === "text");
-    const quick = looked
-      .filter((one) => one.name !== "text")
-      .map((one) => signed(one, condition(one, named.includes(one) ? among : namesOf(one, criteria, tags), among)));
-    const within = slow.map((one) => signed(one, contains(one.value)));
+  function makeFilter(text, criteria, tags) {
+    const terms = readTerms(text);
+    const criterionTerms = terms.filter((term) => ["criterion", "tag"].includes(term.name) && !term.negated);
+    let named = criteria;
+    for (const term of criterionTerms) {
+      const matches = findCriteria(term, criteria, tags);
+      named = named.filter((name) => matches.includes(name));
+    }
+    // With a verdict, `criterion:` and `verdict:` are one condition: one of the criteria has this verdict.
+    const hasVerdict = terms.some((term) => term.name === "verdict" && !term.negated);
+    const conditions = hasVerdict ? terms.filter((term) => !criterionTerms.includes(term)) : terms;
+    const quick = [];
+    const slow = [];
+    for (const term of conditions) {
+      if (term.name === "text") {
+        slow.push(negateIf(term.negated, containsText(term.value)));
+      } else {
+        const names = criterionTerms.includes(term) ? named : findCriteria(term, criteria, tags);
+        quick.push(negateIf(term.negated, makeCondition(term, names, named)));
+      }
+    }
     return {
       readsText: slow.length > 0,
       quick: (row) => quick.every((holds) => holds(row)),
-      slow: (whole) => within.every((holds) => holds(whole)),
+      slow: (content) => slow.every((holds) => holds(content)),
     };
   }
 
-  /** The criteria that a term names: by the whole name, else by a part of it. */
-  function namesOf(one, criteria, tags) {
-    if (one.name === "tag") return Object.hasOwn(tags, one.value) ? tags[one.value] : [];
-    if (one.name !== "criterion") return criteria;
-    const wanted = one.value.toLowerCase();
+  /** The criteria that a term names: by the whole name, or else by a part of it. */
+  function findCriteria(term, criteria, tags) {
+    if (term.name === "tag") return Object.hasOwn(tags, term.value) ? tags[term.value] : [];
+    if (term.name !== "criterion") return criteria;
+    const wanted = term.value.toLowerCase();
     const exact = criteria.filter((name) => name.toLowerCase() === wanted);
     return exact.length ? exact : criteria.filter((name) => name.toLowerCase().includes(wanted));
   }
 
-  function signed(one, holds) {
-    return one.negated ? (row) => !holds(row) : holds;
+  function negateIf(isNegated, holds) {
+    return isNegated ? (row) => !holds(row) : holds;
   }
 
-  function condition(one, names, among) {
-    const { name, operator, value } = one;
-    if (operator === "has") return HAS[name];
+  /** Whether a row matches a term: `names` are the criteria of the term, `named` those of all terms together. */
+  function makeCondition({ name, operator, value }, names, named) {
+    if (operator === "has") return FLAG_CONDITIONS[name];
     if (name === "criterion" || name === "tag") return (row) => names.some((key) => row.verdicts[key] != null);
-    if (name === "verdict") return (row) => among.some((key) => same(row.verdicts[key], value));
-    if (NUMBERS.includes(name)) return compared(name, operator, numberOf(value));
-    if (operator === "~") return ((holds) => (row) => holds(row[name]))(contains(value));
-    return (row) => same(row[name], value);
+    if (name === "verdict") return (row) => named.some((key) => equalsText(row.verdicts[key], value));
+    if (NUMBERS.includes(name)) return compareNumbers(name, operator, parseNumber(value));
+    if (operator === "~") {
+      const holds = containsText(value);
+      return (row) => holds(row[name]);
+    }
+    return (row) => equalsText(row[name], value);
   }
 
-  const HAS = {
+  const FLAG_CONDITIONS = {
     error: (row) => Boolean(row.error),
     label: (row) => Boolean(row.labelled),
     unscored: (row) => !row.scored,
     disagreement: (row) => row.disagreement > 0,
   };
 
-  function same(here, wanted) {
-    return here != null && String(here).toLowerCase() === wanted.toLowerCase();
+  function equalsText(actual, wanted) {
+    return actual != null && String(actual).toLowerCase() === wanted.toLowerCase();
   }
 
-  function contains(value) {
+  function containsText(value) {
     const wanted = value.toLowerCase();
     return (text) => text != null && String(text).toLowerCase().includes(wanted);
   }
 
-  function numberOf(value) {
+  function parseNumber(value) {
     const text = value.trim().replaceAll("_", "").toLowerCase();
     if (/inf/.test(text)) return text.startsWith("-") ? -Infinity : Infinity;
     return Number(text);
   }
 
-  // A row without the number is on no side of it.
-  function compared(name, operator, wanted) {
+  // A missing number is neither below, above nor equal to anything.
+  function compareNumbers(name, operator, wanted) {
     const holds = {
-      "<": (here) => here < wanted,
-      "<=": (here) => here <= wanted,
-      ">": (here) => here > wanted,
-      ">=": (here) => here >= wanted,
-      "=": (here) => here === wanted,
+      "<": (actual) => actual < wanted,
+      "<=": (actual) => actual <= wanted,
+      ">": (actual) => actual > wanted,
+      ">=": (actual) => actual >= wanted,
+      "=": (actual) => actual === wanted,
     }[operator];
     return (row) => row[name] != null && holds(row[name]);
   }
 
-  /** A value as a filter takes it: in quotes when it has to be. */
-  function quoted(value) {
+  /** A value as a filter takes it: in quotes where they are needed. */
+  function quoteValue(value) {
     return /^[^\s"]+$/.test(value) ? value : `"${value.replaceAll('"', "")}"`;
   }
 
-  assay.filters = { FilterError, termsOf, filterOf, quoted };
+  assay.filters = { FilterError, readTerms, makeFilter, quoteValue };
 })((globalThis.Assay ??= {}));

@@ -1,8 +1,8 @@
-/* Hidden characters: what cannot be seen in a text, made visible; what turns text round, made harmless. */
+/* Hidden characters: those that cannot be seen are made visible, and those that reorder text harmless. */
 ((assay) => {
   "use strict";
   // Direction marks and overrides: these reorder what stands around them, so they are shown in every view.
-  const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
+  const REORDERING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
   // The rest that has no shape: controls but for tab and newline, zero-width characters, soft hyphens,
   // odd spaces, variation selectors and tags.
   const SHAPELESS =
@@ -13,7 +13,7 @@
     "\u2068": "FSI", "\u2069": "PDI", "\ufeff": "BOM", "\xad": "SHY", "\xa0": "NBSP", "\r": "CR", "\x1b": "ESC",
     "\0": "NUL", "\u2028": "LS", "\u2029": "PS",
   };
-  const turning = new RegExp(TURNING.source, "gu");
+  const reordering = new RegExp(REORDERING.source, "gu");
   const shapeless = new RegExp(SHAPELESS.source, "gu");
 
   /** The name of a character that has no shape. */
@@ -22,24 +22,24 @@
   }
 
   /** A text in pieces: strings, and a badge for each hidden character. `all` shows also those that do no harm. */
-  function shown(text, all = false) {
-    if (!(all ? SHAPELESS : TURNING).test(text)) return [text];
+  function withBadges(text, all = false) {
+    if (!(all ? SHAPELESS : REORDERING).test(text)) return [text];
     const pieces = [];
-    let from = 0;
-    for (const found of text.matchAll(all ? shapeless : turning)) {
-      pieces.push(text.slice(from, found.index), badge(found[0]));
-      from = found.index + found[0].length;
+    let start = 0;
+    for (const match of text.matchAll(all ? shapeless : reordering)) {
+      pieces.push(text.slice(start, match.index), makeBadge(match[0]));
+      start = match.index + match[0].length;
     }
-    return [...pieces, text.slice(from)];
+    return [...pieces, text.slice(start)];
   }
 
-  function badge(character) {
+  function makeBadge(character) {
     const name = nameOf(character);
-    const made = document.createElement("span");
-    made.className = "hidden-character";
-    made.textContent = name;
-    made.title = `hidden character ${name}`;
-    return made;
+    const badge = document.createElement("span");
+    badge.className = "hidden-character";
+    badge.textContent = name;
+    badge.title = `hidden character ${name}`;
+    return badge;
   }
 
   /** How many characters of a text have no shape; no-break spaces and line ends are too usual to count. */
@@ -51,5 +51,5 @@
     return character === "\u200d" || character === "\ufe0f";
   }
 
-  assay.hidden = { shown, countIn, nameOf };
+  assay.hidden = { withBadges, countIn, nameOf };
 })((globalThis.Assay ??= {}));

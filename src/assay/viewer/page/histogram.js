@@ -1,57 +1,57 @@
-/* Histogram: how a number is spread over the rollouts. uPlot draws it; the same figures stand below it as a table. */
+/* Histogram: the distribution of a number over the rollouts. uPlot draws it; the same figures are below it as a table. */
 ((assay) => {
   "use strict";
   const { element, fill } = assay.dom;
-  const { count, plural, score } = assay.words;
+  const { formatNumber, formatCount, formatScore } = assay.format;
   const HEIGHT = 220;
 
-  /** A chart of `{edges, counts}` in `unit`. `onrange(low, high, last)` is told of the bars that are picked. */
+  /** A chart of `{edges, counts}` in `unit`. `onrange(low, high, last)` is called with the bars that the reader picks. */
   function histogram({ edges, counts }, { unit, mean, low, high, onrange }) {
-    const place = element("div.plot", { role: "img", "aria-label": described(edges, counts, unit, mean) });
+    const plotElement = element("div.plot", { role: "img", "aria-label": describe(edges, counts, unit, mean) });
     const caption = element("p.caption", { "aria-hidden": "true" });
-    const say = (text) => fill(caption, text);
+    const setCaption = (text) => fill(caption, text);
     const hint = "Point at a bar for its count; click it, or drag over several, to see the rows.";
-    say(hint);
-    const figure = element("figure.chart", {}, place, caption, asTable(edges, counts, unit, onrange));
-    const draw = () => drawn(place, { edges, counts, unit, mean, low, high, onrange, say, hint });
-    // It needs a width, and has one only when it is in the page.
-    const watched = new ResizeObserver(draw);
-    watched.observe(place);
-    document.addEventListener("themechange", function again() {
-      if (place.isConnected) draw();
-      else document.removeEventListener("themechange", again);
+    setCaption(hint);
+    const figure = element("figure.chart", {}, plotElement, caption, makeTable(edges, counts, unit, onrange));
+    const draw = () => drawPlot(plotElement, { edges, counts, unit, mean, low, high, onrange, setCaption, hint });
+    // The chart needs a width, which it has only when it is in the page.
+    const observer = new ResizeObserver(draw);
+    observer.observe(plotElement);
+    document.addEventListener("themechange", function redraw() {
+      if (plotElement.isConnected) draw();
+      else document.removeEventListener("themechange", redraw);
     });
     return figure;
   }
 
-  function described(edges, counts, unit, mean) {
+  function describe(edges, counts, unit, mean) {
     const most = counts.indexOf(Math.max(...counts));
     const total = counts.reduce((sum, one) => sum + one, 0);
-    return `Histogram of ${unit} over ${plural(total, "rollout")}, from ${score(edges[0])} to ${score(edges.at(-1))}. ` +
-      `Mean ${score(mean)}. Most, ${count(counts[most])}, lie between ${score(edges[most])} and ${score(edges[most + 1])}.`;
+    return `Histogram of ${unit} over ${formatCount(total, "rollout")}, from ${formatScore(edges[0])} to ${formatScore(edges.at(-1))}. ` +
+      `Mean ${formatScore(mean)}. Most, ${formatNumber(counts[most])}, lie between ${formatScore(edges[most])} and ${formatScore(edges[most + 1])}.`;
   }
 
-  function asTable(edges, counts, unit, onrange) {
-    const rows = counts.map((number, place) => {
-      const words = `${score(edges[place])} to ${score(edges[place + 1])}`;
-      const pick = () => onrange(edges[place], edges[place + 1], place === counts.length - 1);
-      return number ? element("tr", {}, element("td", {}, assay.dom.button(words, pick, { class: "link" })), element("td.number", {}, count(number))) : null;
+  function makeTable(edges, counts, unit, onrange) {
+    const rows = counts.map((number, index) => {
+      const range = `${formatScore(edges[index])} to ${formatScore(edges[index + 1])}`;
+      const pick = () => onrange(edges[index], edges[index + 1], index === counts.length - 1);
+      return number ? element("tr", {}, element("td", {}, assay.dom.button(range, pick, { class: "link" })), element("td.number", {}, formatNumber(number))) : null;
     });
     return element("details", {}, element("summary", {}, "The same as a table"),
       element("table.plain", {}, element("thead", {}, element("tr", {}, element("th", {}, unit), element("th.number", {}, "rollouts"))), element("tbody", {}, rows)));
   }
 
-  function drawn(place, given) {
-    const width = Math.floor(place.clientWidth);
-    if (!width || (place.plot && place.drawnAt === `${width} ${assay.theme.isDark()}`)) return;
-    place.plot?.destroy();
-    place.drawnAt = `${width} ${assay.theme.isDark()}`;
-    place.plot = new globalThis.uPlot(options(width, given), [given.edges.slice(0, -1), given.counts], place);
-    place.plot.over.addEventListener("click", () => pickOne(place.plot, given));
+  function drawPlot(plotElement, settings) {
+    const width = Math.floor(plotElement.clientWidth);
+    if (!width || (plotElement.plot && plotElement.drawnAt === `${width} ${assay.theme.isDark()}`)) return;
+    plotElement.plot?.destroy();
+    plotElement.drawnAt = `${width} ${assay.theme.isDark()}`;
+    plotElement.plot = new globalThis.uPlot(makeOptions(width, settings), [settings.edges.slice(0, -1), settings.counts], plotElement);
+    plotElement.plot.over.addEventListener("click", () => pickBar(plotElement.plot, settings));
   }
 
-  function options(width, given) {
-    const { edges, unit } = given;
+  function makeOptions(width, settings) {
+    const { edges, unit } = settings;
     const { colour } = assay.theme;
     const axis = { stroke: colour("muted"), font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 18, labelGap: 2 };
     const line = { stroke: colour("line"), width: 1 };
@@ -67,18 +67,18 @@
         { ...axis, label: unit, size: 30, grid: { show: false }, ticks: line },
         { ...axis, label: "rollouts", size: 46, grid: line, ticks: line, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] },
       ],
-      hooks: { draw: [(plot) => drawMean(plot, given)], setCursor: [(plot) => point(plot, given)], setSelect: [(plot) => pickSome(plot, given)] },
+      hooks: { draw: [(plot) => drawMean(plot, settings)], setCursor: [(plot) => showCount(plot, settings)], setSelect: [(plot) => pickRange(plot, settings)] },
     };
   }
 
   /** The mean as a line, with its interval as a band. */
   function drawMean(plot, { mean, low, high }) {
-    if (!assay.words.isNumber(mean)) return;
+    if (!assay.format.isNumber(mean)) return;
     const { ctx, bbox } = plot;
     const at = (value) => plot.valToPos(value, "x", true);
     ctx.save();
     ctx.fillStyle = ctx.strokeStyle = assay.theme.colour("accent");
-    if (assay.words.isNumber(low)) {
+    if (assay.format.isNumber(low)) {
       ctx.globalAlpha = 0.15;
       ctx.fillRect(at(low), bbox.top, Math.max(1, at(high) - at(low)), bbox.height);
       ctx.globalAlpha = 1;
@@ -96,21 +96,21 @@
     return Math.min(counts.length - 1, Math.max(0, edges.findLastIndex((edge) => edge <= value)));
   }
 
-  function point(plot, given) {
-    if (plot.cursor.left < 0) return given.say(given.hint);
-    const bar = barAt(plot, given);
-    given.say(`${given.unit} ${score(given.edges[bar])} to ${score(given.edges[bar + 1])}: ${plural(given.counts[bar], "rollout")}`);
+  function showCount(plot, settings) {
+    if (plot.cursor.left < 0) return settings.setCaption(settings.hint);
+    const bar = barAt(plot, settings);
+    settings.setCaption(`${settings.unit} ${formatScore(settings.edges[bar])} to ${formatScore(settings.edges[bar + 1])}: ${formatCount(settings.counts[bar], "rollout")}`);
   }
 
-  function pickOne(plot, given) {
+  function pickBar(plot, settings) {
     if (plot.select.width > 4) return;
-    const bar = barAt(plot, given);
-    given.onrange(given.edges[bar], given.edges[bar + 1], bar === given.counts.length - 1);
+    const bar = barAt(plot, settings);
+    settings.onrange(settings.edges[bar], settings.edges[bar + 1], bar === settings.counts.length - 1);
   }
 
-  function pickSome(plot, given) {
+  function pickRange(plot, settings) {
     const { left, width } = plot.select;
-    if (width > 4) given.onrange(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"), false);
+    if (width > 4) settings.onrange(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"), false);
   }
 
   assay.histogram = histogram;

@@ -8,11 +8,11 @@
     #overviews = new Map();
 
     runs() {
-      return asked("api/runs");
+      return request("api/runs");
     }
 
     async overview(run) {
-      const overview = await asked(`api/runs/${part(run)}/overview`);
+      const overview = await request(`api/runs/${encode(run)}/overview`);
       this.#overviews.set(run, overview);
       return overview;
     }
@@ -31,37 +31,37 @@
     /** Rows that a filter lets through: `{total, rows}`. */
     rows(run, { query = "", sort = "number", descending = false, offset = 0, limit = 100 }, signal) {
       const wanted = new URLSearchParams({ q: query, sort, descending: descending ? "1" : "0", offset, limit });
-      return asked(`api/runs/${part(run)}/rows?${wanted}`, { signal });
+      return request(`api/runs/${encode(run)}/rows?${wanted}`, { signal });
     }
 
     row(run, number) {
-      return asked(`api/runs/${part(run)}/rows/${part(number)}`);
+      return request(`api/runs/${encode(run)}/rows/${encode(number)}`);
     }
 
     group(run, example) {
-      return asked(`api/runs/${part(run)}/groups/${part(example)}`);
+      return request(`api/runs/${encode(run)}/groups/${encode(example)}`);
     }
 
     compare(first, second) {
-      return asked(`api/compare?${new URLSearchParams({ a: first, b: second })}`);
+      return request(`api/compare?${new URLSearchParams({ a: first, b: second })}`);
     }
 
     changes(run, since) {
-      return asked(`api/runs/${part(run)}/changes?${new URLSearchParams({ since })}`);
+      return request(`api/runs/${encode(run)}/changes?${new URLSearchParams({ since })}`);
     }
 
     /** Save what a person says about one criterion of one row; gives the label as it was saved. */
     label(run, label) {
       const headers = { "Content-Type": "application/json" };
-      return asked(`api/runs/${part(run)}/labels`, { method: "POST", headers, body: JSON.stringify(label) });
+      return request(`api/runs/${encode(run)}/labels`, { method: "POST", headers, body: JSON.stringify(label) });
     }
   }
 
-  function part(value) {
+  function encode(value) {
     return encodeURIComponent(String(value));
   }
 
-  async function asked(address, options) {
+  async function request(address, options) {
     let reply;
     try {
       reply = await fetch(address, options);
@@ -69,9 +69,9 @@
       if (error.name === "AbortError") throw error;
       throw new Error("the page's server does not answer: is `assay view` still running?");
     }
-    const said = await reply.json().catch(() => null);
-    if (!reply.ok) throw new Error(said?.error || `${address}: the server answered ${reply.status}`);
-    return said;
+    const answer = await reply.json().catch(() => null);
+    if (!reply.ok) throw new Error(answer?.error || `${address}: the server answered ${reply.status}`);
+    return answer;
   }
 
   assay.HttpSource = HttpSource;

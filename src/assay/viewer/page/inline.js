@@ -57,7 +57,7 @@
       while (from < to) {
         const end = this.text.indexOf("\n", from);
         const until = end < 0 || end >= to ? to : end + 1;
-        pieces.push(assay.marks.marked(this.text.slice(from, until), this.place(from), this.how));
+        pieces.push(assay.marks.markText(this.text.slice(from, until), this.place(from), this.how));
         from = until;
       }
       return pieces;
@@ -112,8 +112,8 @@
     math(from, to, next, display) {
       const made = assay.formula(this.text.slice(from, to), display);
       const raw = made || element("code.math-source", {}, this.leaf(this.at, next));
-      const over = made ? assay.marks.within(this.how.marks, this.place(this.at), this.place(next - 1) + 1) : [];
-      return this.put(this.at, next, over.length ? assay.marks.wrapped(over, [raw]) : raw);
+      const over = made ? assay.marks.findWithin(this.how.marks, this.place(this.at), this.place(next - 1) + 1) : [];
+      return this.put(this.at, next, over.length ? assay.marks.wrapInMark(over, [raw]) : raw);
     }
 
     tag() {

@@ -70,7 +70,7 @@
 
   /** The verdicts that a person may give: those of the criterion, or a number where code gives one. */
   function choicesOf(line) {
-    const isNumeric = !line.requirement && !line.choices?.includes(line.verdict) && assay.words.isNumber(line.value);
+    const isNumeric = !line.requirement && !line.choices?.includes(line.verdict) && assay.format.isNumber(line.value);
     if (isNumeric) return field("Value", element("input", { name: "value", type: "number", step: "any", required: true }));
     const choices = line.choices?.length ? line.choices : ["UNMET", "MET"];
     const offered = [...choices, ...(line.verdict === "N/A" || line.allow_na ? ["N/A"] : [])];

@@ -74,7 +74,7 @@
       const count = this.span((text) => !closes(text));
       const code = this.taken(count).slice(1);
       this.next += 1;
-      const lines = code.flatMap(({ text, at }) => assay.marks.marked(`${text}\n`, at, this.how));
+      const lines = code.flatMap(({ text, at }) => assay.marks.markText(`${text}\n`, at, this.how));
       return element("div.code", {}, language.trim() ? element("div.language", {}, language.trim().slice(0, 40)) : null,
         element("pre", { tabindex: "0" }, element("code", {}, lines)));
     }
@@ -108,8 +108,8 @@
       if (!made || after.length > 1) return null;
       this.next += lines.length;
       const last = lines[lines.length - 1];
-      const over = assay.marks.within(this.how.marks, lines[0].at, last.at + last.text.length);
-      return element("p", {}, over.length ? assay.marks.wrapped(over, [made]) : made, after);
+      const over = assay.marks.findWithin(this.how.marks, lines[0].at, last.at + last.text.length);
+      return element("p", {}, over.length ? assay.marks.wrapInMark(over, [made]) : made, after);
     }
 
     quote() {

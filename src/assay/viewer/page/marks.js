@@ -3,59 +3,62 @@
   "use strict";
   const HUES = 6;
 
-  /** What a row's lines cite of one text, as marks of it, in order. Places count characters as Python does.
-      `parts` are the addresses of the text; what has no address is quoted from the answer itself. */
-  function marksOf(lines, text, parts = [undefined]) {
+  /** The marks of one text, in order: what the lines of a row cite of it. Offsets count characters as Python does.
+      `addresses` are the addresses of the text; a quotation without an address is from the answer itself. */
+  function marksOf(lines, text, addresses = [undefined]) {
     const marks = [];
-    lines.forEach((line, number) => {
+    lines.forEach((line, index) => {
       for (const { start, end, part } of line.evidence || []) {
-        if (assay.words.isNumber(start) && parts.includes(part)) marks.push({ start, end, line: number, hue: number % HUES });
+        if (assay.format.isNumber(start) && addresses.includes(part)) marks.push({ start, end, line: index, hue: index % HUES });
       }
     });
-    return inUnits(marks, text).sort((one, other) => one.start - other.start || one.end - other.end);
+    return toStringIndices(marks, text).sort((one, other) => one.start - other.start || one.end - other.end);
   }
 
-  /** JavaScript counts a character beyond the first 65,536 as two. */
-  function inUnits(marks, text) {
+  /** The same marks by the indices of a JavaScript string, in which a character beyond the first 65,536 counts as two. */
+  function toStringIndices(marks, text) {
     if (!marks.length || !/[\ud800-\udfff]/.test(text)) return marks;
     const wanted = new Set(marks.flatMap(({ start, end }) => [start, end]));
-    const units = new Map();
-    let points = 0;
-    let unit = 0;
+    const indexOf = new Map();
+    let characters = 0;
+    let index = 0;
     for (const character of text) {
-      if (wanted.has(points)) units.set(points, unit);
-      points += 1;
-      unit += character.length;
+      if (wanted.has(characters)) indexOf.set(characters, index);
+      characters += 1;
+      index += character.length;
     }
-    const at = (point) => units.get(point) ?? unit;
-    return marks.map((mark) => ({ ...mark, start: at(mark.start), end: at(mark.end) }));
+    const convert = (offset) => indexOf.get(offset) ?? index;
+    return marks.map((mark) => ({ ...mark, start: convert(mark.start), end: convert(mark.end) }));
   }
 
-  /** The marks that touch a range. */
-  function within(marks, from, to) {
-    return marks.filter((mark) => mark.start < to && mark.end > from);
+  /** The marks that overlap a range. */
+  function findWithin(marks, start, end) {
+    return marks.filter((mark) => mark.start < end && mark.end > start);
   }
 
-  /** A text that begins at `at` of the whole, in pieces, with the quoted parts marked. */
-  function marked(text, at, { marks, all }) {
-    const near = within(marks, at, at + text.length);
-    if (!near.length) return assay.hidden.shown(text, all);
-    const edges = new Set([at, at + text.length]);
-    for (const { start, end } of near) for (const edge of [start, end]) if (edge > at && edge < at + text.length) edges.add(edge);
-    const sorted = [...edges].sort((one, other) => one - other);
-    return sorted.slice(0, -1).flatMap((from, place) => {
-      const to = sorted[place + 1];
-      const pieces = assay.hidden.shown(text.slice(from - at, to - at), all);
-      const over = within(near, from, to);
-      return over.length ? [wrapped(over, pieces)] : pieces;
+  /** A part of a text, which begins at the index `offset`, in pieces, of which the quoted ones are marked. */
+  function markText(part, offset, { marks, all }) {
+    const end = offset + part.length;
+    const overlapping = findWithin(marks, offset, end);
+    if (!overlapping.length) return assay.hidden.withBadges(part, all);
+    const edges = new Set([offset, end]);
+    for (const mark of overlapping) {
+      for (const edge of [mark.start, mark.end]) if (edge > offset && edge < end) edges.add(edge);
+    }
+    const sortedEdges = [...edges].sort((one, other) => one - other);
+    return sortedEdges.slice(0, -1).flatMap((pieceStart, index) => {
+      const pieceEnd = sortedEdges[index + 1];
+      const piece = assay.hidden.withBadges(part.slice(pieceStart - offset, pieceEnd - offset), all);
+      const pieceMarks = findWithin(overlapping, pieceStart, pieceEnd);
+      return pieceMarks.length ? [wrapInMark(pieceMarks, piece)] : piece;
     });
   }
 
-  /** Something inside the marks that lie over it. */
-  function wrapped(over, pieces) {
-    const lines = [...new Set(over.map((mark) => mark.line))];
-    return assay.dom.element(`mark.hue-${over[0].hue}`, { "data-lines": lines.join(" ") }, pieces);
+  /** Content inside of an element for these marks, in the colour of the first. */
+  function wrapInMark(marks, content) {
+    const lines = [...new Set(marks.map((mark) => mark.line))];
+    return assay.dom.element(`mark.hue-${marks[0].hue}`, { "data-lines": lines.join(" ") }, content);
   }
 
-  assay.marks = { HUES, marksOf, within, marked, wrapped };
+  assay.marks = { HUES, marksOf, findWithin, markText, wrapInMark };
 })((globalThis.Assay ??= {}));

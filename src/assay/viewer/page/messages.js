@@ -15,7 +15,7 @@
       const address = first ? `m${first + place}` : "";
       const whole = typeof message.content === "string";
       const held = media.filter((medium) => medium.address.split(".")[0] === address);
-      return messageOf(message, marksOf(place, whole ? address : "", assay.said.textOf(message.content)), raw, address, held);
+      return messageOf(message, marksOf(place, whole ? address : "", assay.content.textOf(message.content)), raw, address, held);
     });
   }
 
@@ -23,17 +23,17 @@
     const at = (kind, place = 0) => ({ "data-address": address ? `${address}.${kind}${place + 1}` : null });
     const role = String(message.role || "message");
     const name = [role, message.name || message.tool_call_id].filter(Boolean).join(" · ");
-    const text = assay.said.textOf(message.content);
-    const thinking = assay.said.textOf(message.reasoning_content ?? message.reasoning ?? "");
+    const text = assay.content.textOf(message.content);
+    const thinking = assay.content.textOf(message.reasoning_content ?? message.reasoning ?? "");
     const hidden = assay.hidden.countIn(text.slice(0, CUT));
     return element(`article.message.role-${roleClass(role)}`, { "aria-label": `${role} message`, "data-address": address || null },
-      element("header", {}, element("span.role", {}, assay.dom.foreign(name)),
-        hidden ? element("span.note", {}, `${assay.words.plural(hidden, "hidden character")}: raw text shows them`) : null),
+      element("header", {}, element("span.role", {}, assay.dom.untrusted(name)),
+        hidden ? element("span.note", {}, `${assay.format.formatCount(hidden, "hidden character")}: raw text shows them`) : null),
       thinking ? element("details.thinking", at("thinking"), element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
       text ? foldedReasoning(text, marks, raw) : null,
       media.map(medium),
-      assay.said.otherParts(message.content).filter((part) => raw || !media.length || !isMedium(part)).map(otherPart),
-      assay.said.toolCalls(message).map((call, place) => toolCall(call, at("call", place))));
+      assay.content.otherParts(message.content).filter((part) => raw || !media.length || !isMedium(part)).map(otherPart),
+      assay.content.toolCalls(message).map((call, place) => toolCall(call, at("call", place))));
   }
 
   /** A text whose reasoning at its beginning is folded; raw text is shown as it is. */
@@ -55,7 +55,7 @@
     const body = element("div.body", {});
     if (text.length <= CUT) return fill(body, shown(text, marks, raw));
     const all = () => fill(body, shown(text, marks, raw || text.length > MARKDOWN_UP_TO));
-    const more = element("p.cut", {}, `${assay.words.size(text.length)}, of which ${assay.words.count(CUT)} are shown. `,
+    const more = element("p.cut", {}, `${assay.format.formatSize(text.length)}, of which ${assay.format.formatNumber(CUT)} are shown. `,
       button("Show all", all, { class: "show-all" }));
     return fill(body, shown(text.slice(0, CUT), marks, raw), more);
   }
@@ -69,7 +69,7 @@
     const pieces = [];
     for (let from = 0; from < text.length; ) {
       const to = endOfPiece(text, from);
-      pieces.push(element("span.piece", {}, assay.marks.marked(text.slice(from, to), from, { marks, all: true })));
+      pieces.push(element("span.piece", {}, assay.marks.markText(text.slice(from, to), from, { marks, all: true })));
       from = to;
     }
     return element("pre.raw", { dir: "auto", tabindex: "0" }, pieces);
@@ -90,8 +90,8 @@
 
   /** An image, an audio clip or a PDF, whose type is one that the bytes show; why, where it cannot be shown. */
   function medium(told) {
-    const size = told.error ? "" : `${told.media_type}, ${assay.words.count(told.bytes)} bytes`;
-    const caption = element("figcaption.note", {}, `${told.address}: `, assay.dom.foreign(told.error || size));
+    const size = told.error ? "" : `${told.media_type}, ${assay.format.formatNumber(told.bytes)} bytes`;
+    const caption = element("figcaption.note", {}, `${told.address}: `, assay.dom.untrusted(told.error || size));
     return element("figure.medium", { "data-address": told.address }, told.error ? null : player(told), caption);
   }
 
@@ -108,19 +108,19 @@
 
   function otherPart(part) {
     const kind = String(part.type || "part");
-    const text = assay.words.plain(part);
-    return element("details.part", {}, element("summary", {}, `${kind} (${assay.words.size(text.length)})`), textBody(text, [], true));
+    const text = assay.format.formatValue(part);
+    return element("details.part", {}, element("summary", {}, `${kind} (${assay.format.formatSize(text.length)})`), textBody(text, [], true));
   }
 
   function toolCall(call, attributes) {
     return element("div.tool-call", attributes,
-      element("div.tool-name", {}, "calls ", assay.dom.foreign(call.name), call.id ? element("span.note", {}, assay.dom.foreign(call.id)) : null),
-      textBody(assay.said.laidOut(call.arguments), [], true));
+      element("div.tool-name", {}, "calls ", assay.dom.untrusted(call.name), call.id ? element("span.note", {}, assay.dom.untrusted(call.id)) : null),
+      textBody(assay.content.indentJson(call.arguments), [], true));
   }
 
   /** Any value of a column: a text as text, the rest as JSON. */
   function value(given) {
-    return textBody(assay.words.plain(given), [], true);
+    return textBody(assay.format.formatValue(given), [], true);
   }
 
   assay.messages = { messages, textBody, value };

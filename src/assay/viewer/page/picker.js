@@ -1,24 +1,24 @@
 /* Picker: the runs of the page, when there are several. */
 ((assay) => {
   "use strict";
-  const { element, fill, foreign, section } = assay.dom;
-  const { count, dollars, interval, score, time } = assay.words;
+  const { element, fill, untrusted, section } = assay.dom;
+  const { formatNumber, formatDollars, formatInterval, formatScore, formatTime } = assay.format;
 
   async function picker({ runs }, main) {
     const head = ["run", "rows", "mean", "95 %", "errors", "cost", "model", "judge", "rubric", "created"];
     fill(main, element("h1", {}, "Runs"), section("All runs", {}, element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Runs" },
       element("table.figures.stacks", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, runs.map((run) => element("tr", {},
-          element("th", { scope: "row" }, element("a", { href: assay.routes.overview(run.id) }, foreign(run.name)), run.live ? element("span.badge.live", {}, "live") : null),
-          labelled("td.number", "rows", count(run.rows)),
-          labelled("td.number", "mean", score(run.mean)),
-          labelled("td.number", "95 %", interval(run.low, run.high)),
-          labelled("td.number", "errors", count(run.errors)),
-          labelled("td.number", "cost", run.cost === null ? "not known" : dollars(run.cost)),
-          labelled("td", "model", foreign(run.model || "–")),
-          labelled("td.wide", "judge", foreign(run.judge || "–")),
-          labelled("td.wide", "rubric", foreign(rubricName(run.rubric))),
-          labelled("td.note.wide", "created", time(run.created)))))))));
+          element("th", { scope: "row" }, element("a", { href: assay.routes.overview(run.id) }, untrusted(run.name)), run.live ? element("span.badge.live", {}, "live") : null),
+          labelled("td.number", "rows", formatNumber(run.rows)),
+          labelled("td.number", "mean", formatScore(run.mean)),
+          labelled("td.number", "95 %", formatInterval(run.low, run.high)),
+          labelled("td.number", "errors", formatNumber(run.errors)),
+          labelled("td.number", "cost", run.cost === null ? "not known" : formatDollars(run.cost)),
+          labelled("td", "model", untrusted(run.model || "–")),
+          labelled("td.wide", "judge", untrusted(run.judge || "–")),
+          labelled("td.wide", "rubric", untrusted(rubricName(run.rubric))),
+          labelled("td.note.wide", "created", formatTime(run.created)))))))));
     return { title: "Runs" };
   }
 

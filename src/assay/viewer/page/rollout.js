@@ -1,20 +1,20 @@
 /* Rollout: one row whole. What was said stands beside what was found about it. */
 ((assay) => {
   "use strict";
-  const { element, fill, foreign, button, section } = assay.dom;
-  const { score, seconds, dollars, count } = assay.words;
+  const { element, fill, untrusted, button, section } = assay.dom;
+  const { formatScore, formatDuration, formatDollars, formatNumber } = assay.format;
 
-  async function rollout({ source, run, parts, asked }, main) {
-    const made = new Rollout(source, run, Number(parts[0]), asked);
+  async function rollout({ source, run, parts, params }, main) {
+    const made = new Rollout(source, run, Number(parts[0]), params);
     await made.load();
     made.show(main);
     return { title: `Row ${parts[0]}`, keys: made.keys(), refresh: null, leave: () => assay.labelling.saveChoices(main) };
   }
 
   class Rollout {
-    constructor(source, run, number, asked) {
-      Object.assign(this, { source, run, number, asked, raw: assay.memory.get("raw") === "1", isSideBySide: assay.memory.get("side-by-side") === "1", before: null, after: null });
-      this.order = { query: asked.q || "", sort: asked.sort || "number", descending: asked.desc === "1" };
+    constructor(source, run, number, params) {
+      Object.assign(this, { source, run, number, params, raw: assay.memory.get("raw") === "1", isSideBySide: assay.memory.get("side-by-side") === "1", before: null, after: null });
+      this.order = { query: params.q || "", sort: params.sort || "number", descending: params.desc === "1" };
     }
 
     async load() {
@@ -28,15 +28,15 @@
 
     /** The rows before and after this one, in the order of the table that it was opened from. */
     async neighbours() {
-      const at = this.asked.at === undefined ? this.number - 1 : Number(this.asked.at);
+      const at = this.params.at === undefined ? this.number - 1 : Number(this.params.at);
       const offset = Math.max(0, at - 1);
       const { rows, total } = await this.source.rows(this.run.id, { ...this.order, offset, limit: 3 }).catch(() => ({ rows: [], total: 0 }));
       const place = rows.findIndex((row) => row.number === this.number);
       if (place < 0) return;
-      const step = (index) => rows[index] && assay.routes.row(this.run.id, rows[index].number, { ...this.asked, at: String(offset + index) });
+      const step = (index) => rows[index] && assay.routes.row(this.run.id, rows[index].number, { ...this.params, at: String(offset + index) });
       this.before = place > 0 ? step(place - 1) : null;
       this.after = step(place + 1);
-      this.place = `${count(offset + place + 1)} of ${count(total)}`;
+      this.place = `${formatNumber(offset + place + 1)} of ${formatNumber(total)}`;
     }
 
     show(main) {
@@ -44,7 +44,7 @@
       // Made once: a form that is open in it keeps what was chosen when the rest is made anew.
       this.verdicts ??= this.lines();
       const { row } = this;
-      const judged = assay.said.judgedMessage(row.completion);
+      const judged = assay.content.findJudged(row.completion);
       const completion = row.completion.length ? this.said(row.completion, row.prompt.length + 1, judged) : element("p.note", {}, "The model said nothing.");
       fill(main, element("div.rollout", { class: this.isSideBySide ? "side-by-side" : null },
         this.heading(),
@@ -65,7 +65,7 @@
       const { row, run } = this;
       const turn = (href, words, key) => href ? element("a.button", { href, title: `key ${key}` }, words) : element("span.button.off", {}, words);
       return element("header.row-head", {},
-        element("h1", {}, `Row ${row.number}`, element("span.note", {}, "example ", foreign(row.example), ` · sample ${row.sample} · `, foreign(row.task))),
+        element("h1", {}, `Row ${row.number}`, element("span.note", {}, "example ", untrusted(row.example), ` · sample ${row.sample} · `, untrusted(row.task))),
         element("div.row-score", {}, this.scoreOf(row)),
         element("nav.row-tools", { "aria-label": "This row" },
           turn(this.before, "← Previous", "k"), this.place ? element("span.note", {}, this.place) : null, turn(this.after, "Next →", "j"),
@@ -74,16 +74,16 @@
           button(this.raw ? "Rendered" : "Raw text", () => this.toggleRaw(), { "aria-pressed": String(this.raw), title: "key r" }),
           button("Side by side", () => this.toggleSideBySide(), { "aria-pressed": String(this.isSideBySide), title: "prompt, reference and completion side by side" }),
           this.source.savesLabels ? null : button("Export labels", () => this.exportLabels())),
-        row.error ? element("p.banner.error", { role: "alert" }, element("span.sign", { "aria-hidden": "true" }, "!"), foreign(row.error)) : null,
-        row.vetoed_by?.length ? element("p.banner.quiet", {}, "The score is capped: ", foreign(row.vetoed_by.join(", ")), " failed and is required.") : null,
-        row.shown ? element("p.banner.quiet", {}, "Judges did not read all of it: ", foreign(row.shown), ".") : null,
-        row.altered?.length ? element("p.banner.quiet", {}, "Not exactly as it was: ", foreign(row.altered.join(", ")), " could not be saved as JSON.") : null);
+        row.error ? element("p.banner.error", { role: "alert" }, element("span.sign", { "aria-hidden": "true" }, "!"), untrusted(row.error)) : null,
+        row.vetoed_by?.length ? element("p.banner.quiet", {}, "The score is capped: ", untrusted(row.vetoed_by.join(", ")), " failed and is required.") : null,
+        row.shown ? element("p.banner.quiet", {}, "Judges did not read all of it: ", untrusted(row.shown), ".") : null,
+        row.altered?.length ? element("p.banner.quiet", {}, "Not exactly as it was: ", untrusted(row.altered.join(", ")), " could not be saved as JSON.") : null);
     }
 
     scoreOf(row) {
       if (!row.scored) return element("span.verdict.error.large", {}, "unscored");
-      const reward = row.reward !== row.score ? element("span.note", {}, `reward ${score(row.reward)}`) : null;
-      return [element("span.large", {}, score(row.score)), element("span.note", {}, "score"), reward];
+      const reward = row.reward !== row.score ? element("span.note", {}, `reward ${formatScore(row.reward)}`) : null;
+      return [element("span.large", {}, formatScore(row.score)), element("span.note", {}, "score"), reward];
     }
 
     /** What was taken as the answer beside what was wanted. */
@@ -142,9 +142,9 @@
       const about = (one) => (one.role === "model" ? "model under test" : one.criterion);
       const sources = { cache: "from the cache", flight: "reply of an equal request", error: "no reply" };
       return section("Requests", {}, log.map((one) => element("details", { "data-criterion": one.criterion || null },
-        element("summary", {}, foreign([about(one), one.model, sources[one.source]].filter(Boolean).join(" · "))),
+        element("summary", {}, untrusted([about(one), one.model, sources[one.source]].filter(Boolean).join(" · "))),
         assay.messages.messages(one.messages || [], { raw: true }),
-        one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }),
+        one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.format.formatValue(one.reply) }], { raw: true }),
         one.request ? element("details", {}, element("summary", {}, "as it was sent"), assay.messages.value(one.request)) : null)));
     }
 
@@ -153,18 +153,18 @@
       const spent = row.spent || {};
       const parts = [["model", row.spent_on_model], ["judge", row.spent_on_judge]].filter(([, part]) => part?.calls || part?.hits);
       const describe = ({ prompt, completion, cost }) =>
-        `${count(prompt || 0)} input, ${count(completion || 0)} output tokens, ${cost === null ? "cost not known" : dollars(cost ?? 0)}`;
+        `${formatNumber(prompt || 0)} input, ${formatNumber(completion || 0)} output tokens, ${cost === null ? "cost not known" : formatDollars(cost ?? 0)}`;
       const known = [
-        ...Object.entries(row.timing || {}).map(([name, value]) => [`time, ${name}`, seconds(value)]),
-        ["cost", spent.cost === null ? "not known" : dollars(spent.cost ?? 0)],
-        ["tokens", `${count(spent.prompt || 0)} input, ${count(spent.completion || 0)} output`],
-        ["calls", `${count(spent.calls || 0)}${spent.hits ? `, ${count(spent.hits)} more from the cache` : ""}`],
+        ...Object.entries(row.timing || {}).map(([name, value]) => [`time, ${name}`, formatDuration(value)]),
+        ["cost", spent.cost === null ? "not known" : formatDollars(spent.cost ?? 0)],
+        ["tokens", `${formatNumber(spent.prompt || 0)} input, ${formatNumber(spent.completion || 0)} output`],
+        ["calls", `${formatNumber(spent.calls || 0)}${spent.hits ? `, ${formatNumber(spent.hits)} more from the cache` : ""}`],
         ...(parts.length > 1 ? parts.map(([name, part]) => [`${name} alone`, describe(part)]) : []),
-        row.model ? ["model", foreign(row.model)] : null,
+        row.model ? ["model", untrusted(row.model)] : null,
       ].filter(Boolean);
       const extra = [...(row.info ? [["info", row.info]] : []), ...Object.entries(row.columns || {})];
       return section("Facts", {}, element("dl.facts", {}, known.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
-        extra.map(([name, value]) => element("details", {}, element("summary", {}, foreign(name)), assay.messages.value(value))));
+        extra.map(([name, value]) => element("details", {}, element("summary", {}, untrusted(name)), assay.messages.value(value))));
     }
 
     /** Hand over all labels as a file, whose name is new: a file that is there is not replaced. */
@@ -189,7 +189,7 @@
     }
 
     back() {
-      return assay.routes.rows(this.run.id, this.asked);
+      return assay.routes.rows(this.run.id, this.params);
     }
 
     keys() {

@@ -2,21 +2,21 @@
 ((assay) => {
   "use strict";
 
-  /** The address of a view. */
-  function to(parts, asked = {}) {
+  /** The address of a view: the parts of its path, and its parameters. */
+  function makeAddress(parts, params = {}) {
     const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(asked)) if (value !== "" && value != null && value !== false) query.set(name, value);
+    for (const [name, value] of Object.entries(params)) if (value !== "" && value != null && value !== false) query.set(name, value);
     const text = query.toString();
     return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}${text ? `?${text}` : ""}`;
   }
 
-  /** What an address stands for: its parts, and what it asks. */
+  /** The parts and the parameters of an address. */
   function read(hash) {
     const [path, query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-    return { parts: path.split("/").filter(Boolean).map(decoded), asked: Object.fromEntries(new URLSearchParams(query)) };
+    return { parts: path.split("/").filter(Boolean).map(decodePart), params: Object.fromEntries(new URLSearchParams(query)) };
   }
 
-  function decoded(part) {
+  function decodePart(part) {
     try {
       return decodeURIComponent(part);
     } catch {
@@ -24,13 +24,13 @@
     }
   }
 
-  const overview = (run) => to(["run", run]);
-  const rows = (run, asked) => to(["run", run, "rows"], asked);
-  const row = (run, number, asked) => to(["run", run, "row", number], asked);
-  const group = (run, example) => to(["run", run, "group", example]);
-  const compare = (first, second) => to(["compare", first, second]);
+  const overview = (run) => makeAddress(["run", run]);
+  const rows = (run, params) => makeAddress(["run", run, "rows"], params);
+  const row = (run, number, params) => makeAddress(["run", run, "row", number], params);
+  const group = (run, example) => makeAddress(["run", run, "group", example]);
+  const compare = (first, second) => makeAddress(["compare", first, second]);
 
-  /** Go there, without a step in the history when only the question changed. */
+  /** Go to an address; with `replace`, without a new entry in the history of the browser. */
   function go(address, { replace = false } = {}) {
     if (replace) history.replaceState(null, "", address);
     else location.hash = address;

@@ -13,22 +13,22 @@
     document.dispatchEvent(new CustomEvent("themechange"));
   }
 
-  /** Turn from one to the other. Back at what the system has, the choice is forgotten. */
+  /** Switch between light and dark. A choice that agrees with the system is not kept. */
   function toggle() {
     const wanted = isDark() ? "light" : "dark";
-    const own = wanted === (system.matches ? "dark" : "light") ? null : wanted;
-    assay.memory.set("theme", own);
-    apply(own);
+    const choice = wanted === (system.matches ? "dark" : "light") ? null : wanted;
+    assay.memory.set("theme", choice);
+    apply(choice);
   }
 
-  /** A colour of the style by its name, as a drawing can use it. */
+  /** The value of a colour of the style sheet, for drawings. */
   function colour(name) {
     const probe = document.createElement("span");
     probe.style.color = `var(--${name})`;
     document.body.append(probe);
-    const found = getComputedStyle(probe).color;
+    const computed = getComputedStyle(probe).color;
     probe.remove();
-    return found;
+    return computed;
   }
 
   system.addEventListener("change", () => document.dispatchEvent(new CustomEvent("themechange")));

@@ -3,53 +3,53 @@
   "use strict";
   const { element } = assay.dom;
   const SIGNS = { "N/A": "–", error: "!", "not asked": "·" };
-  const TWO = ["MET", "UNMET"];
-  const JUDGED = { good: "✓", bad: "✗" };
+  const BINARY = ["MET", "UNMET"];
+  const SIGNS_OF_KINDS = { good: "✓", bad: "✗" };
 
-  /** The sign of a verdict: a tick for good news, and under a negative weight that is a fault which is not there. */
-  function signOf(verdict, about) {
-    return TWO.includes(verdict) ? JUDGED[kindOf(verdict, about)] : SIGNS[verdict];
+  /** The sign of a verdict: a tick if it is good, which under a negative weight is UNMET. */
+  function signOf(verdict, criterion) {
+    return BINARY.includes(verdict) ? SIGNS_OF_KINDS[kindOf(verdict, criterion)] : SIGNS[verdict];
   }
 
   /** The word by which people read a verdict: a negative criterion names a fault, which happened or was avoided. */
-  function wordOf(verdict, about) {
-    if ((about?.weight ?? 1) >= 0) return verdict;
+  function wordOf(verdict, criterion) {
+    if ((criterion?.weight ?? 1) >= 0) return verdict;
     return { MET: "happened", UNMET: "avoided" }[verdict] ?? verdict;
   }
 
-  /** How good a verdict is: `good`, `bad`, `middle`, `none` when it does not count, or `error`.
+  /** The class of a verdict: `good`, `bad`, `middle`, `none` if it does not count, or `error`.
 
-      `about` knows the weight, and the choices from worst to best; under a negative weight the best is bad. */
-  function kindOf(verdict, about) {
+      `criterion` has the weight, and the choices from worst to best; under a negative weight the best is bad. */
+  function kindOf(verdict, criterion) {
     if (verdict === "error") return "error";
     if (verdict === "N/A" || verdict === "not asked" || verdict === "" || verdict == null) return "none";
-    const worth = worthOf(verdict, about);
-    if (worth === null) return "none";
-    const good = (about?.weight ?? 1) < 0 ? 1 - worth : worth;
-    return good >= 1 ? "good" : good <= 0 ? "bad" : "middle";
+    const value = valueOf(verdict, criterion);
+    if (value === null) return "none";
+    const goodness = (criterion?.weight ?? 1) < 0 ? 1 - value : value;
+    return goodness >= 1 ? "good" : goodness <= 0 ? "bad" : "middle";
   }
 
-  function worthOf(verdict, about) {
-    const choices = about?.choices?.length > 1 ? about.choices : ["UNMET", "MET"];
-    const place = choices.indexOf(verdict);
-    if (place >= 0) return place / (choices.length - 1);
+  function valueOf(verdict, criterion) {
+    const choices = criterion?.choices?.length > 1 ? criterion.choices : ["UNMET", "MET"];
+    const index = choices.indexOf(verdict);
+    if (index >= 0) return index / (choices.length - 1);
     const number = Number(verdict);
     return verdict.trim() === "" || Number.isNaN(number) ? null : number;
   }
 
   /** A verdict as a word with its sign. */
-  function chip(verdict, about, given) {
+  function chip(verdict, criterion, attributes) {
     const word = verdict === "" || verdict == null ? "no verdict" : String(verdict);
-    const sign = signOf(word, about);
-    return element(`span.verdict.${kindOf(verdict, about)}`, given,
-      sign ? element("span.sign", { "aria-hidden": "true" }, sign) : null, assay.dom.foreign(wordOf(word, about)));
+    const sign = signOf(word, criterion);
+    return element(`span.verdict.${kindOf(verdict, criterion)}`, attributes,
+      sign ? element("span.sign", { "aria-hidden": "true" }, sign) : null, assay.dom.untrusted(wordOf(word, criterion)));
   }
 
   /** The same where there is little room: the sign alone, with the word for those who cannot see it. */
-  function dot(verdict, about, title) {
-    const sign = signOf(verdict, about);
-    const word = element("span", { class: sign ? "unseen" : null }, assay.dom.foreign(wordOf(verdict, about)));
-    return element(`span.dot.${kindOf(verdict, about)}`, { title: title || wordOf(verdict, about) },
+  function dot(verdict, criterion, title) {
+    const sign = signOf(verdict, criterion);
+    const word = element("span", { class: sign ? "unseen" : null }, assay.dom.untrusted(wordOf(verdict, criterion)));
+    return element(`span.dot.${kindOf(verdict, criterion)}`, { title: title || wordOf(verdict, criterion) },
       sign ? element("span", { "aria-hidden": "true" }, sign) : null, word);
   }
 

@@ -1,72 +1,72 @@
-/* Virtual: a list of any length of which only the visible rows are in the page, fetched a page at a time. */
+/* Virtual: a table of any length. Only the rows in sight are in the page, and rows are fetched in batches. */
 ((assay) => {
   "use strict";
-  const PAGE = 100;
-  const BEYOND = 12;
-  const KEPT = 40;
+  const BATCH = 100; // rows that are fetched together
+  const MARGIN = 12; // rows that are drawn above and below those in sight
+  const KEPT_BATCHES = 40;
 
   class Virtual {
-    #pages = new Map();
+    #batches = new Map();
     #drawn = new Map();
-    #asked = null;
-    #isWaiting = false;
+    #abort = null;
+    #isScheduled = false;
     #isMeasured = false;
-    #above = document.createElement("tr");
-    #below = document.createElement("tr");
+    #spaceAbove = document.createElement("tr");
+    #spaceBelow = document.createElement("tr");
 
-    /** `fetch(offset, limit, signal)` gives `{total, rows}`, `draw(row, index)` a table row; null stands for one that is on its way. */
+    /** `fetch(offset, limit, signal)` returns `{total, rows}`, and `draw(row, index)` a table row; `row` is null until it is fetched. */
     constructor({ scroller, body, fetch, draw, ontotal, onfail }) {
       Object.assign(this, { scroller, body, fetch, draw, ontotal, onfail, total: 0, height: 34 });
-      this.#above.className = this.#below.className = "spacer";
-      for (const spacer of [this.#above, this.#below]) spacer.setAttribute("aria-hidden", "true");
+      this.#spaceAbove.className = this.#spaceBelow.className = "spacer";
+      for (const spacer of [this.#spaceAbove, this.#spaceBelow]) spacer.setAttribute("aria-hidden", "true");
       scroller.addEventListener("scroll", () => this.#showSoon(), { passive: true });
       new ResizeObserver(() => this.show()).observe(scroller);
     }
 
-    /** Begin anew, since the question changed; `keep` leaves the place where it is. */
+    /** Fetch the rows again after a change of filter or order, and scroll to row `at`; with `keep`, stay where the reader is. */
     async restart({ keep = false, at = 0 } = {}) {
-      this.#asked?.abort();
-      this.#asked = new AbortController();
+      this.#abort?.abort();
+      this.#abort = new AbortController();
       const first = keep ? this.#firstVisible() : at;
       try {
-        const page = Math.floor(first / PAGE);
-        const answer = await this.fetch(page * PAGE, PAGE, this.#asked.signal);
-        this.#pages = new Map([[page, answer.rows]]);
+        const batch = Math.floor(first / BATCH);
+        const answer = await this.fetch(batch * BATCH, BATCH, this.#abort.signal);
+        this.#batches = new Map([[batch, answer.rows]]);
         this.total = answer.total;
         this.#clear();
         this.ontotal(answer.total);
-        this.#space(0, 0);
-        if (!keep) this.scroller.scrollTop = at ? this.#topOf(at) : 0;
+        this.#setSpace(0, 0);
+        if (!keep) this.scroller.scrollTop = at ? this.#scrollTopFor(at) : 0;
         this.show();
       } catch (error) {
         if (error.name !== "AbortError") this.onfail(error);
       }
     }
 
-    /** The row at a place, when it has come. */
-    at(index) {
-      return this.#pages.get(Math.floor(index / PAGE))?.[index % PAGE] ?? null;
+    /** The row with this index; null if it is not fetched. */
+    rowAt(index) {
+      return this.#batches.get(Math.floor(index / BATCH))?.[index % BATCH] ?? null;
     }
 
-    /** The element of a row, when it is in the page. */
+    /** The element of a row; null if it is not in the page. */
     elementAt(index) {
       return this.#drawn.get(index)?.element ?? null;
     }
 
-    /** Draw every row anew, as when other columns are wanted. */
+    /** Draw every row again, after a change of the columns. */
     redraw() {
       this.#clear();
       this.show();
     }
 
-    /** Draw every row anew after a change of their height. */
+    /** Draw every row again, after a change of their height. */
     measureAgain() {
       this.#isMeasured = false;
       this.#clear();
       this.show();
     }
 
-    /** Bring a row into sight. */
+    /** Scroll so that a row is in sight. */
     reveal(index) {
       const { scrollTop, clientHeight } = this.scroller;
       const head = this.#headHeight();
@@ -76,33 +76,34 @@
       this.show();
     }
 
-    /** How many rows are seen at once. */
-    get visible() {
+    /** The number of rows in sight. */
+    get visibleCount() {
       return Math.max(1, Math.floor((this.scroller.clientHeight - this.#headHeight()) / this.height));
     }
 
+    /** Draw the rows in sight, and fetch those that are missing. */
     show() {
       if (!this.scroller.isConnected) return;
-      const first = Math.max(0, this.#firstVisible() - BEYOND);
-      const last = Math.min(this.total, this.#firstVisible() + this.visible + BEYOND + 1);
+      const first = Math.max(0, this.#firstVisible() - MARGIN);
+      const last = Math.min(this.total, this.#firstVisible() + this.visibleCount + MARGIN + 1);
       for (const [index, { element }] of this.#drawn) if (index < first || index >= last) this.#remove(index, element);
       for (let index = first; index < last; index++) this.#drawOne(index);
-      this.#space(first, last);
+      this.#setSpace(first, last);
       this.#measure();
-      this.#fetchFor(first, last);
+      this.#fetchMissing(first, last);
     }
 
-    /** Show once in a frame, however often the scroll bar moves in it. */
+    /** Call `show` once per frame, however often the reader scrolls in it. */
     #showSoon() {
-      if (this.#isWaiting) return;
-      this.#isWaiting = true;
+      if (this.#isScheduled) return;
+      this.#isScheduled = true;
       requestAnimationFrame(() => {
-        this.#isWaiting = false;
+        this.#isScheduled = false;
         this.show();
       });
     }
 
-    /** The style decides how high a row is; all are alike, so one is measured, and only once. */
+    /** Measure the height of one row, once: the style sheet gives all rows the same height. */
     #measure() {
       const [first] = this.#drawn.values();
       const height = this.#isMeasured || !first ? 0 : first.element.offsetHeight;
@@ -114,7 +115,7 @@
     }
 
     #drawOne(index) {
-      const row = this.at(index);
+      const row = this.rowAt(index);
       const known = this.#drawn.get(index);
       if (known && known.row === row) return;
       const element = this.draw(row, index);
@@ -124,7 +125,7 @@
     }
 
     #insert(index, element) {
-      let before = this.#below;
+      let before = this.#spaceBelow;
       for (let next = index + 1; next <= index + this.#drawn.size + 1; next++) {
         if (this.#drawn.has(next)) {
           before = this.#drawn.get(next).element;
@@ -141,43 +142,44 @@
 
     #clear() {
       this.#drawn.clear();
-      this.body.replaceChildren(this.#above, this.#below);
+      this.body.replaceChildren(this.#spaceAbove, this.#spaceBelow);
     }
 
-    #space(first, last) {
-      this.#above.style.height = `${first * this.height}px`;
-      this.#below.style.height = `${Math.max(0, this.total - last) * this.height}px`;
+    /** Set the height of the empty space for the rows before `first`, and for those from `last` on. */
+    #setSpace(first, last) {
+      this.#spaceAbove.style.height = `${first * this.height}px`;
+      this.#spaceBelow.style.height = `${Math.max(0, this.total - last) * this.height}px`;
     }
 
-    async #fetchFor(first, last) {
-      const signal = this.#asked?.signal;
-      for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
-        if (this.#pages.has(page)) continue;
-        this.#pages.set(page, []);
+    async #fetchMissing(first, last) {
+      const signal = this.#abort?.signal;
+      for (let batch = Math.floor(first / BATCH); batch * BATCH < last; batch++) {
+        if (this.#batches.has(batch)) continue;
+        this.#batches.set(batch, []);
         try {
-          const { rows } = await this.fetch(page * PAGE, PAGE, signal);
-          this.#pages.set(page, rows);
-          this.#forget(page);
+          const { rows } = await this.fetch(batch * BATCH, BATCH, signal);
+          this.#batches.set(batch, rows);
+          this.#dropFarBatches(batch);
           this.show();
         } catch (error) {
-          this.#pages.delete(page);
+          this.#batches.delete(batch);
           if (error.name !== "AbortError") this.onfail(error);
         }
       }
     }
 
-    #forget(near) {
-      const pages = [...this.#pages.keys()];
-      if (pages.length <= KEPT) return;
-      pages.sort((one, other) => Math.abs(other - near) - Math.abs(one - near));
-      for (const page of pages.slice(0, pages.length - KEPT)) this.#pages.delete(page);
+    #dropFarBatches(current) {
+      const batches = [...this.#batches.keys()];
+      if (batches.length <= KEPT_BATCHES) return;
+      batches.sort((one, other) => Math.abs(other - current) - Math.abs(one - current));
+      for (const batch of batches.slice(0, batches.length - KEPT_BATCHES)) this.#batches.delete(batch);
     }
 
     #firstVisible() {
       return Math.floor(this.scroller.scrollTop / this.height);
     }
 
-    #topOf(index) {
+    #scrollTopFor(index) {
       return Math.max(0, index * this.height - this.scroller.clientHeight / 3);
     }
 

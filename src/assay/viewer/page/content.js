@@ -1,4 +1,4 @@
-/* Said: text and tool calls out of messages, whatever shape they have; the same readings as `messages.py`. */
+/* Content: text and tool calls out of messages, whatever shape they have; the same readings as `messages.py`. */
 ((assay) => {
   "use strict";
 
@@ -22,12 +22,12 @@
 
   /** What was asked: the last user message. */
   function questionText(prompt) {
-    const asked = (prompt || []).filter((message) => message.role === "user");
-    return asked.length ? textOf(asked[asked.length - 1].content) : "";
+    const questions = (prompt || []).filter((message) => message.role === "user");
+    return questions.length ? textOf(questions[questions.length - 1].content) : "";
   }
 
-  /** The place of the message that a rollout is judged by: the last of the assistant's. -1 when there is none. */
-  function judgedMessage(completion) {
+  /** The index of the message that is judged: the last one of the assistant. -1 if there is none. */
+  function findJudged(completion) {
     return (completion || []).findLastIndex((message) => message.role === "assistant");
   }
 
@@ -38,13 +38,13 @@
   }
 
   function toolCall(entry) {
-    const call = typeof entry === "string" ? read(entry) : entry;
-    const asked = call?.function || call;
-    if (typeof asked?.name !== "string") return null;
-    return { name: asked.name, arguments: assay.words.plain(asked.arguments ?? {}), id: String(call.id || "") };
+    const call = typeof entry === "string" ? parseJson(entry) : entry;
+    const named = call?.function || call;
+    if (typeof named?.name !== "string") return null;
+    return { name: named.name, arguments: assay.format.formatValue(named.arguments ?? {}), id: String(call.id || "") };
   }
 
-  function read(text) {
+  function parseJson(text) {
     try {
       return JSON.parse(text);
     } catch {
@@ -52,11 +52,11 @@
     }
   }
 
-  /** JSON laid out over lines where a text is JSON, else the text. */
-  function laidOut(text) {
-    const value = text.length < 100000 ? read(text) : null;
+  /** A text that is JSON with each entry on a line of its own; any other text as it is. */
+  function indentJson(text) {
+    const value = text.length < 100000 ? parseJson(text) : null;
     return value && typeof value === "object" ? JSON.stringify(value, null, 2) : text;
   }
 
-  assay.said = { textOf, otherParts, questionText, judgedMessage, toolCalls, laidOut };
+  assay.content = { textOf, otherParts, questionText, findJudged, toolCalls, indentJson };
 })((globalThis.Assay ??= {}));
