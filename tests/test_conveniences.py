@@ -119,7 +119,7 @@ def test_a_model_object_is_the_model():
 @pytest.mark.parametrize(
     ("rollouts", "message"),
     [
-        ("Paris", r"this is the text 'Paris': use grade\(\)"),
+        ("Paris", r"this is the text 'Paris': give a mapping such as"),
         (["Paris"], "a rollout is 'Paris': give a mapping"),
         (pandas.DataFrame(ROWS), r"this is a data frame: use score_rows\(\)"),
     ],

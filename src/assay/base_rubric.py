@@ -127,8 +127,8 @@ class BaseRubric(ABC):
         grader = grader_of(judge)
         if isinstance(rollouts, str):
             raise TypeError(
-                f"score() takes rollouts, and this is the text {format_value(rollouts)}: use "
-                "grade(), or give {'completion': ...}"
+                f"score() takes rollouts, and this is the text {format_value(rollouts)}: give a "
+                "mapping such as {'completion': ...}, or use grade()"
             )
         if hasattr(rollouts, "iloc"):
             raise TypeError("score() takes rollouts, and this is a data frame: use score_rows()")
