@@ -109,10 +109,10 @@ def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
         (["environments/sell-it", "--env-args", "[1]"], "'[1]' is not a JSON object"),
         (["environments/sell-it", "--env-args", "{"], "'{' is not valid JSON"),
         (["environments/sell-it", "-r", "rubric.yaml"], "--rubric is for a data set"),
-        (["no-such-env"], "there is no environment 'no-such-env': no module no_such_env is there"),
+        (["no-such-env"], "there is no environment 'no-such-env': there is no module no_such_env"),
         (
             ["environments"],
-            "there is no environment 'environments': no module environments is there",
+            "there is no environment 'environments': there is no module environments",
         ),
         (
             ["questions.jsonl", "-r", "rubric.yaml", "--env-args", '{"a": 1}'],

@@ -153,7 +153,7 @@ class TestHowItIsCalled:
             env.evaluate(model=server.model, rollouts_per_example=0)
         with pytest.raises(ValueError, match="num_examples is 0"):
             env.evaluate(model=server.model, num_examples=0)
-        with pytest.raises(ValueError, match="resume goes on with a run: name its folder"):
+        with pytest.raises(ValueError, match="resume continues a run: name its folder"):
             env.evaluate(model=server.model, resume=True)
         assert server.asked == []
 
@@ -600,7 +600,7 @@ class TestGenerate:
 
     def test_it_is_one_or_the_other(self, env, server):
         """And both is a mistake."""
-        with pytest.raises(ValueError, match="give it, or inputs, not both"):
+        with pytest.raises(ValueError, match="give n_samples or inputs, not both"):
             env.generate([], model=server.model, n_samples=3)
         with pytest.raises(ValueError, match="n_samples is 0"):
             env.generate(model=server.model, n_samples=0)

@@ -1,4 +1,4 @@
-"""Environment holds examples to ask a model about, and a rubric; `stop`, `cleanup` and `teardown` mark its hooks."""
+"""Environment: examples, how a model is asked about them, and a rubric that scores its answers."""
 
 import atexit
 import inspect
@@ -23,8 +23,16 @@ from typing import (
 )
 
 from assay.concurrency import FAILURES, is_stop_request, run_sync
-from assay.envs.dataset import Asking, Example, copied, examples_of, first_of, in_turn, messages_of
-from assay.envs.evaluate import Options, carry_out, refuse_wrong
+from assay.envs.dataset import (
+    Example,
+    ExampleReader,
+    copy_nested,
+    read_examples,
+    read_messages,
+    repeat_examples,
+    select_first,
+)
+from assay.envs.evaluate import Options, check_options, run_evaluation
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.prompt_template import PromptTemplate
 from assay.envs.results import Evaluation, Results
@@ -38,13 +46,13 @@ from assay.runs.stats import Measure, PassRule
 from assay.types import Message, Messages, State
 from assay.wording import describe_error, format_value
 
-Moment: TypeAlias = Literal["stop", "cleanup", "teardown"]
+HookKind: TypeAlias = Literal["stop", "cleanup", "teardown"]
 Method = TypeVar("Method", bound=Callable[..., Any])
 logger = get_logger("assay")
 
 
-class Marker(Protocol):
-    """A decorator that marks a method for one moment, with or without a priority."""
+class HookDecorator(Protocol):
+    """A decorator that makes a method a hook, with or without a priority."""
 
     @overload
     def __call__(self, method: Method, /) -> Method: ...
@@ -54,102 +62,108 @@ class Marker(Protocol):
     ) -> Callable[[Method], Method]: ...
 
 
-def _marker(moment: Moment, purpose: str) -> Marker:
-    def mark(method: Any = None, /, *, priority: int = 0) -> Any:
-        def marked(method: Any) -> Any:
-            setattr(method, moment, True)
-            setattr(method, f"{moment}_priority", priority)
+def _make_decorator(kind: HookKind, purpose: str) -> HookDecorator:
+    """Return the decorator for one kind of hook, with `purpose` as its docstring."""
+
+    def decorate(method: Any = None, /, *, priority: int = 0) -> Any:
+        def mark(method: Any) -> Any:
+            setattr(method, kind, True)
+            setattr(method, f"{kind}_priority", priority)
             return method
 
-        return marked if method is None else marked(method)
+        if method is None:  # used with parentheses: `@stop(priority=1)`
+            return mark
+        return mark(method)
 
-    mark.__name__, mark.__doc__ = moment, purpose
-    return cast("Marker", mark)
-
-
-stop = _marker("stop", "Mark a method of `state` that says whether a rollout is over.")
-cleanup = _marker("cleanup", "Mark a method of `state` that tidies up after a rollout.")
-teardown = _marker("teardown", "Mark a method that frees what the environment holds.")
+    decorate.__name__ = kind
+    decorate.__doc__ = purpose
+    return cast("HookDecorator", decorate)
 
 
-async def awaited(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
+stop = _make_decorator("stop", "Mark a method of `state` that says whether a rollout is over.")
+cleanup = _make_decorator("cleanup", "Mark a method of `state` that tidies up after a rollout.")
+teardown = _make_decorator("teardown", "Mark a method that frees what the environment holds.")
 
 
-async def called_by_name(func: Callable[..., Any], /, **known: Any) -> Any:
-    """Call a function with those of the arguments that it names, or all if it takes any."""
-    parameters = inspect.signature(func).parameters
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return await awaited(
-        func(**(known if takes_all else {n: v for n, v in known.items() if n in parameters}))
-    )
+async def await_if_needed(value: Any) -> Any:
+    """Return a value, or the result of an awaitable."""
+    if inspect.isawaitable(value):
+        return await value
+    return value
 
 
-class Hooked:
-    """Has methods that are marked for a moment."""
+async def call_by_name(function: Callable[..., Any], /, **arguments: Any) -> Any:
+    """Call a function with those of the arguments that it names, or with all if it has `**kwargs`."""
+    parameters = inspect.signature(function).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if not takes_any:
+        arguments = {name: value for name, value in arguments.items() if name in parameters}
+    return await await_if_needed(function(**arguments))
+
+
+class HasHooks:
+    """A class whose methods can be hooks."""
 
     @cached_property
-    def hooks(self) -> dict[Moment, list[Callable[..., Any]]]:
-        """The methods marked for each moment, highest priority first, and by name where priorities are equal."""
-        marked: dict[Moment, list[tuple[int, str]]] = {moment: [] for moment in get_args(Moment)}
-        for name in dir(self):
-            # Looked at without being fetched: a property is no hook, and may cost something.
-            found: Any = inspect.getattr_static(self, name, None)
-            function = getattr(found, "__func__", found)
-            for moment, own in marked.items():
-                if callable(function) and getattr(function, moment, False) is True:
-                    own.append((-getattr(function, f"{moment}_priority", 0), name))
-        return {
-            moment: [getattr(self, name) for _, name in sorted(own)]
-            for moment, own in marked.items()
-        }
+    def hooks(self) -> dict[HookKind, list[Callable[..., Any]]]:
+        """The hooks of each kind by priority, the highest first, and then by name."""
+        return {kind: self._list_hooks(kind) for kind in get_args(HookKind)}
 
-    async def call_all(self, moment: Moment, *args: Any) -> None:
-        """Call every hook; one that fails does not keep the others from it."""
-        for hook in self.hooks[moment]:
+    def _list_hooks(self, kind: HookKind) -> list[Callable[..., Any]]:
+        names: list[tuple[int, str]] = []  # each after its priority, negated for sorting
+        for name in dir(self):
+            # Not `getattr`, which would compute properties.
+            attribute: Any = inspect.getattr_static(self, name, None)
+            function = getattr(attribute, "__func__", attribute)
+            if callable(function) and getattr(function, kind, False) is True:
+                names.append((-getattr(function, f"{kind}_priority", 0), name))
+        return [getattr(self, name) for _, name in sorted(names)]
+
+    async def call_all(self, kind: HookKind, *args: Any) -> None:
+        """Call every hook of a kind. If one fails, the others are called all the same."""
+        for hook in self.hooks[kind]:
             try:
                 await self.call_hook(hook, *args)
             except FAILURES as error:
                 if is_stop_request(error):
                     raise
-                logger.error("%s %s failed: %s", moment, hook.__name__, describe_error(error))
+                logger.error("%s %s failed: %s", kind, hook.__name__, describe_error(error))
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
-        return await awaited(hook(*args))
+        return await await_if_needed(hook(*args))
 
 
-class Given(TypedDict, total=False):
-    """What every environment is made from, besides the data set that comes first."""
+class EnvironmentOptions(TypedDict, total=False):
+    """The options of every environment, besides the data set, which is the first argument."""
 
-    eval_dataset: Any  # what `evaluate` asks about; the data set when there is none
+    eval_dataset: Any  # the examples of `evaluate`; by default those of the data set
     system_prompt: str | None
     few_shot: Sequence[Message] | None  # messages between the system prompt and the question
-    prompt: PromptTemplate | None  # how rows become prompts; in place of the two above
-    parser: Parser | None  # how answers are read, by a rubric too that was given no parser
+    prompt: PromptTemplate | None  # how rows become prompts, in place of the two above
+    parser: Parser | None  # how answers are read, also by a rubric without a parser
     rubric: Rubric | None
-    sampling_args: Mapping[str, Any] | None  # for every call; those given to `evaluate` go before
-    env_id: str  # its name, and the task of examples that name none
+    sampling_args: Mapping[str, Any] | None  # for every call; those of `evaluate` take precedence
+    env_id: str  # its name, and the task of examples without one
 
 
-class Environment(Hooked, ABC):
-    """Examples, how they are asked, and how the answers are scored. A subclass says in `rollout` how one goes.
+class Environment(HasHooks, ABC):
+    """Examples, how a model is asked about them, and how its answers are scored.
 
-    Its teardown hooks are called once: when a `with` block ends, by `close`, or else when the interpreter ends.
+    A subclass implements `rollout`. The teardown hooks are called once: when a `with` block ends,
+    by `close`, or when the interpreter ends.
     """
 
-    keeps_text = (
-        False  # whether an example whose prompt is a plain text is asked and answered in plain text
-    )
-    asks: Mapping[str, Any] = {}  # more fields of the `Asking` that makes prompts of rows
-    env_args: Mapping[str, Any] = {}  # what `load_environment` was given to make it
+    # Whether an example whose prompt is a plain text is asked and answered in plain text.
+    keeps_text = False
+    reader_options: Mapping[str, Any] = {}  # further fields of the `ExampleReader`
+    env_args: Mapping[str, Any] = {}  # the arguments of `load_environment` that made it
     # A rollout passes, for pass@k, if its score (or its reward) reaches the threshold.
     pass_threshold: float = 1.0
     pass_measure: Measure = "score"
-    scores_failures = (
-        False  # whether a rollout that failed is scored nevertheless, by what was said until then
-    )
-    _closed = False
-    _awaits_exit = False
+    # Whether a rollout that failed is scored all the same, by the messages until then.
+    scores_failures = False
+    _is_closed = False
+    _closes_at_exit = False
 
     def __init__(
         self,
@@ -164,10 +178,11 @@ class Environment(Hooked, ABC):
         prompt: PromptTemplate | None = None,
         env_id: str = "",
     ) -> None:
-        """A data set is a path, a list of mappings, a Hugging Face data set, a pandas frame, or a function of one.
+        """A data set is a path, a list of mappings, a Hugging Face data set, a pandas frame, or a function.
 
-        Its rows have a `question` or a `prompt`, and may have `answer`, `info`, `task`, `example_id` and a `rubric` of
-        their own; checks see every column by its name. A rubric that was given no parser reads with this one.
+        Its rows have a `question` or a `prompt`, and may have `answer`, `info`, `task`,
+        `example_id` and a `rubric`. Checks see every column by its name. A rubric without a parser
+        uses the one that is given here.
         """
         if dataset is None and eval_dataset is None:
             raise ValueError("Either dataset or eval_dataset must be provided")
@@ -180,62 +195,68 @@ class Environment(Hooked, ABC):
             )
         self.prompt = prompt
         self.system_prompt = system_prompt
-        self.few_shot = messages_of(few_shot or [], "few_shot")
+        self.few_shot = read_messages(few_shot or [], "few_shot")
         self.rubric = Rubric() if rubric is None else rubric
         self.sampling_args = dict(sampling_args or {})
         self.env_id = env_id
         self._parser = parser
-        self._monitors: list[Rubric] = []
-        self._asking = Asking(
+        self._added_rubrics: list[Rubric] = []
+        self._example_reader = ExampleReader(
             template=prompt,
             system_prompt=system_prompt,
             few_shot=tuple(self.few_shot),
             task=env_id or "default",
             keeps_text=self.keeps_text,
-            **self.asks,
+            **self.reader_options,
         )
         self._sources = {"dataset": dataset, "eval_dataset": eval_dataset}
         source = dataset if eval_dataset is None else eval_dataset
-        # The file that the data set was read from, for the record of a run; None if there is none.
+        # The file of the data set, which a run records; None if there is none.
         self.data_source: str | None = None
         if isinstance(source, str | os.PathLike):
             self.data_source = os.fspath(cast("str | os.PathLike[str]", source))
         self._examples: dict[str, list[Example] | None] = {}
         for name, source in self._sources.items():
             if source is not None and not callable(source):
-                self._examples_of(name)
-        self._hand_down_parser()
+                self._read_examples(name)
+        self._pass_on_parser()
 
     # The data.
 
     @property
     def dataset(self) -> list[Example] | None:
-        """The examples to train on, ready to be asked; None when there are none."""
-        return self._examples_of("dataset")
+        """The examples to train on; None if there are none."""
+        return self._read_examples("dataset")
 
     @property
     def eval_dataset(self) -> list[Example] | None:
-        """The examples to evaluate on, ready to be asked; None when there are none."""
-        return self._examples_of("eval_dataset")
+        """The examples to evaluate on; None if there are none."""
+        return self._read_examples("eval_dataset")
 
-    def _examples_of(self, name: str) -> list[Example] | None:
-        # A subclass may show its data in another form; what is asked is always this.
+    def _read_examples(self, name: str) -> list[Example] | None:
+        """Return the examples of `dataset` or `eval_dataset`, which are read only once.
+
+        A subclass may override those properties. The model is asked about what this returns.
+        """
         if name not in self._examples:
-            self._examples[name] = examples_of(self._sources[name], name, self._asking)
+            self._examples[name] = read_examples(self._sources[name], name, self._example_reader)
         return self._examples[name]
 
     def get_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
-        """The first `n` examples to train on, shuffled before if there is a `seed`."""
-        return first_of(self._first_set("dataset", "eval_dataset"), n, seed)
+        """Return the first `n` examples to train on, shuffled before if there is a `seed`."""
+        return select_first(self._choose_examples("dataset", "eval_dataset"), n, seed)
 
     def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
-        """The first `n` examples to evaluate on; those to train on when there are no others."""
-        return first_of(self._first_set("eval_dataset", "dataset"), n, seed)
+        """Return the first `n` examples to evaluate on, or to train on if there are no others."""
+        return select_first(self._choose_examples("eval_dataset", "dataset"), n, seed)
 
-    def _first_set(self, *names: str) -> list[Example]:
-        return next(
-            (rows for rows in map(self._examples_of, names) if rows is not None), list[Example]()
-        )
+    def _choose_examples(self, *names: str) -> list[Example]:
+        """Return the examples of the first of these data sets that exists."""
+        for name in names:
+            examples = self._read_examples(name)
+            if examples is not None:
+                return examples
+        return []
 
     @property
     def pass_rule(self) -> PassRule:
@@ -246,7 +267,7 @@ class Environment(Hooked, ABC):
 
     @property
     def parser(self) -> Parser:
-        """What answers are read with: the one that was given, else the rubric's own."""
+        """The parser that reads answers: that of the environment, or else that of its rubric."""
         return self.rubric.parser if self._parser is None else self._parser
 
     @parser.setter
@@ -255,20 +276,25 @@ class Environment(Hooked, ABC):
 
     def add_rubric(self, rubric: Rubric) -> None:
         """Score by this rubric too: its reward is added, and its metrics are reported."""
-        self._monitors.append(rubric)
-        self._hand_down_parser()
+        self._added_rubrics.append(rubric)
+        self._pass_on_parser()
 
     @property
     def scoring(self) -> Rubric | None:
-        """All that scores a rollout; None when nothing was given that does."""
-        # Looked at each time: what is added to a rubric later counts from then on.
-        given = (self.rubric, *self._monitors)
-        rubrics = [rubric for rubric in given if len(rubric) or rubric.own_methods]
-        return RubricGroup(rubrics) if len(rubrics) > 1 else rubrics[0] if rubrics else None
+        """The rubric that scores rollouts, with all that were added; None if they are all empty."""
+        # Not cached, since criteria may be added to a rubric later.
+        rubrics = [rubric for rubric in self._list_rubrics() if len(rubric) or rubric.own_methods]
+        if len(rubrics) > 1:
+            return RubricGroup(rubrics)
+        return rubrics[0] if rubrics else None
 
-    def _hand_down_parser(self) -> None:
+    def _list_rubrics(self) -> list[Rubric]:
+        return [self.rubric, *self._added_rubrics]
+
+    def _pass_on_parser(self) -> None:
+        """Give the parser to the rubrics that have none."""
         if self._parser is not None:
-            for rubric in (self.rubric, *self._monitors):
+            for rubric in self._list_rubrics():
                 rubric.inherit_parser(self._parser)
 
     # Evaluating.
@@ -281,10 +307,11 @@ class Environment(Hooked, ABC):
         num_examples: int = -1,
         **options: Unpack[Options],
     ) -> Evaluation:
-        """Ask a model about the first `num_examples` examples (all for -1) and score what it says.
+        """Ask a model about the first `num_examples` examples (all for -1), and score its answers.
 
-        Where an event loop runs, await it. `client` is an SDK's, with the name of the `model`; without one, `model` is
-        anything `model_of` takes. The options are those of `Options`.
+        Inside an event loop, await it. `client` is the client of an SDK, and `model` the name of a
+        model. Without a client, `model` is anything that `model_of` takes. For the options see
+        `Options`.
 
         >>> from assay import Rubric
         >>> from assay.envs import SingleTurnEnv
@@ -305,7 +332,7 @@ class Environment(Hooked, ABC):
         num_examples: int = -1,
         **options: Unpack[Options],
     ) -> Results:
-        """`evaluate`, over when it returns, also where an event loop runs."""
+        """Call `evaluate` from synchronous code, even inside a running event loop."""
         return run_sync(self.evaluate(client, model, num_examples=num_examples, **options))
 
     def generate(
@@ -317,7 +344,11 @@ class Environment(Hooked, ABC):
         n_samples: int | None = None,
         **options: Unpack[Options],
     ) -> Evaluation:
-        """Make rollouts with rewards, to train on, of the `inputs` (rows), or `n_samples` of the data set in turn."""
+        """Generate rollouts with rewards, to train on.
+
+        They are about the rows in `inputs`, or about the data set: with `n_samples`, about so many
+        of its examples, which are repeated if there are fewer.
+        """
         return Evaluation(self._generate(inputs, client, model, n_samples, options))
 
     def generate_sync(
@@ -329,55 +360,60 @@ class Environment(Hooked, ABC):
         n_samples: int | None = None,
         **options: Unpack[Options],
     ) -> Results:
-        """`generate`, over when it returns, also where an event loop runs."""
+        """Call `generate` from synchronous code, even inside a running event loop."""
         return run_sync(self.generate(inputs, client, model, n_samples=n_samples, **options))
 
     async def _evaluate(
         self, client: Any, model: Any, num_examples: int, options: Options
     ) -> Results:
         data = Environment.get_eval_dataset(self)
-        return await self._carry_out(first_of(data, num_examples), data, client, model, options)
+        examples = select_first(data, num_examples)
+        return await self._run_examples(examples, client, model, options, data=data)
 
     async def _generate(
         self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options
     ) -> Results:
         if inputs is not None and n_samples is not None:
-            raise ValueError("n_samples are taken from the data set: give it, or inputs, not both")
-        # A prompt that is given is whole: it may come out of the data set.
-        asking = replace(self._asking, shots_in_prompts=False)
-        data = (
-            Environment.get_dataset(self) if inputs is None else asking.examples(inputs, "inputs")
-        )
-        examples = data if n_samples is None else in_turn(data, n_samples)
-        return await self._carry_out(examples, data, client, model, options)
+            raise ValueError(
+                "n_samples are taken from the data set: give n_samples or inputs, not both"
+            )
+        if inputs is None:
+            data = Environment.get_dataset(self)
+        else:
+            # A `prompt` in the inputs may come from the data set, with the few-shot messages in it.
+            reader = replace(self._example_reader, shots_in_prompts=False)
+            data = reader.read(inputs, "inputs")
+        examples = data if n_samples is None else repeat_examples(data, n_samples)
+        return await self._run_examples(examples, client, model, options, data=data)
 
-    async def _carry_out(
+    async def _run_examples(
         self,
         examples: Sequence[Example],
-        data: Sequence[Example],
         client: Any,
         model: Any,
         options: Options,
+        *,
+        data: Sequence[Example],
     ) -> Results:
-        refuse_wrong(options)
+        check_options(options)
         under_test = client
         if not isinstance(client, ModelUnderTest):
             sampling_args = {**self.sampling_args, **(options.get("sampling_args") or {})}
-            most = options.get("max_concurrent")
+            max_concurrent = options.get("max_concurrent")
             under_test = ModelUnderTest(
                 client,
                 model,
                 sampling_args,
-                at_once=None if most == -1 else most,
+                at_once=None if max_concurrent == -1 else max_concurrent,
                 price=options.get("price"),
                 limits=options.get("limits"),
             )
-        # Again: the rubric may have been in another environment meanwhile.
-        self._hand_down_parser()
-        if not self._awaits_exit and self.hooks["teardown"]:
-            self._awaits_exit = True
+        # Again, since the rubric may also be that of another environment, with another parser.
+        self._pass_on_parser()
+        if not self._closes_at_exit and self.hooks["teardown"]:
+            self._closes_at_exit = True
             atexit.register(self.close)
-        return await carry_out(self, examples, under_test, options, data=data)
+        return await run_evaluation(self, examples, under_test, options, data=data)
 
     # One rollout.
 
@@ -389,11 +425,11 @@ class Environment(Hooked, ABC):
         model: Any,
         sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
-        """One rollout of one example. The state it returns has a `completion`, or says in `error` why not."""
+        """Return the state of one rollout, with its `completion`, or with an `error` that says why not."""
 
-    async def attempt(self, *asked: Any) -> State:
-        """Return the rollout that counts, of what `rollout` takes. A subclass may try again when one fails."""
-        return await self.rollout(*asked)
+    async def attempt(self, *args: Any) -> State:
+        """Call `rollout` with these arguments. A subclass may call it again if the rollout fails."""
+        return await self.rollout(*args)
 
     async def init_state(
         self,
@@ -402,11 +438,11 @@ class Environment(Hooked, ABC):
         model: Any,
         sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
-        """The state that a rollout begins with, its own: nothing that happens to it reaches the example."""
+        """Return the state at the start of a rollout, with a copy of the example."""
         if not isinstance(client, ModelUnderTest):
             client = ModelUnderTest(client, model, sampling_args or self.sampling_args)
         return State(
-            input=copied(input if type(input) is dict else dict(input)),
+            input=copy_nested(input if type(input) is dict else dict(input)),
             client=client,
             model=client.name,
             sampling_args=client.sampling_args,
@@ -431,17 +467,17 @@ class Environment(Hooked, ABC):
         )
 
     def as_messages(self, value: object, where: str) -> list[Message]:
-        """Return what was said as messages of the kind that this environment works with."""
-        return messages_of(value, where)
+        """Return a text or a chat as messages of the kind that this environment works with."""
+        return read_messages(value, where)
 
     def tools_of(self, state: State) -> tuple[Tool, ...]:
-        """Return what the model may call in this rollout."""
+        """Return the tools that the model may call in this rollout."""
         return ()
 
     async def get_model_response(
         self, state: State, prompt: Messages, *, tools: Sequence[Tool] | None = None
     ) -> Reply:
-        """What the model under test says to a prompt; kept in the state's `responses`."""
+        """Return the reply of the model under test, which is added to the state's `responses`."""
         messages = self.as_messages(prompt, "the prompt")
         tools = self.tools_of(state) if tools is None else tools
         sample = state.get("input", {}).get("sample")
@@ -454,34 +490,45 @@ class Environment(Hooked, ABC):
 
     # Hooks.
 
-    def is_completed(self, *told: Any, **named: Any) -> Any:
-        """Tell whether a stop condition holds. A subclass may have its own, of `(state)` or `(messages, state)`."""
-        return self._stopped(named["state"] if "state" in named else told[-1])
+    def is_completed(self, *args: Any, **kwargs: Any) -> Any:
+        """Return whether a stop condition holds.
 
-    async def _stopped(self, state: State, names: Collection[str] | None = None) -> bool:
-        """Return whether a stop condition holds, or one with these names; note it in the state."""
+        A subclass may override this with a method of `(state)` or `(messages, state)`.
+        """
+        state = kwargs["state"] if "state" in kwargs else args[-1]
+        return self._meets_stop_condition(state)
+
+    async def _meets_stop_condition(
+        self, state: State, names: Collection[str] | None = None
+    ) -> bool:
+        """Return whether a stop condition holds, and note it in the state.
+
+        With `names`, only the conditions with these names are checked.
+        """
         for condition in self.hooks["stop"]:
             if names is not None and condition.__name__ not in names:
                 continue
-            if await awaited(condition(state)):
+            if await await_if_needed(condition(state)):
                 state["stop_condition"] = condition.__name__
                 state["is_completed"] = True
                 return True
         return False
 
     async def after_scoring(self, states: Sequence[State]) -> None:
-        """Called with the states of a group once they are scored, or cannot be. A subclass may tidy up."""
+        """Called with the states of a group after scoring, also if it failed, for a subclass to tidy up."""
 
     def close(self) -> None:
+        """Call `aclose` from synchronous code."""
         run_sync(self.aclose())
 
     async def aclose(self) -> None:
-        """Call the teardown hooks; one that fails does not keep the others from it."""
-        if not self._closed:
-            self._closed = True
-            if self._awaits_exit:
-                atexit.unregister(self.close)
-            await self.call_all("teardown")
+        """Call the teardown hooks, if that has not been done. If one fails, the others are called."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._closes_at_exit:
+            atexit.unregister(self.close)
+        await self.call_all("teardown")
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Examples are the rows of a data set, ready to be asked."""
+"""Read the rows of a data set as examples, with the prompt that asks about each."""
 
 import json
 import random
@@ -13,54 +13,57 @@ from assay.tables import TableError, rows_of
 from assay.types import Message, Messages
 from assay.wording import format_value
 
-_dict: Any = (
-    dict  # of any items to a checker of types: a `cast` at every look costs as much as the look
-)
+# For a type checker these hold any items. A `cast` would cost as much as the test of the type.
+_dict: Any = dict
 _list: Any = list
 # A row with `prompt`, `answer`, `task`, `info`, `example_id`, and every other column it came with.
 Example: TypeAlias = dict[str, Any]
 
-NEEDED = (
-    "an environment asks what stands under `question` or `prompt`, and checks see `answer`, `task`, "
+COLUMNS_ADVICE = (
+    "an environment asks the `question` or the `prompt` of a row, and checks see `answer`, `task`, "
     "`info` and every other column by name"
 )
 
 
 @dataclass(frozen=True)
-class Asking:
-    """How a question becomes a prompt: system prompt, then examples of answers, then the question."""
+class ExampleReader:
+    """Reads rows as examples. A prompt is the system prompt, the few-shot messages and the question."""
 
     # Takes the place of `system_prompt` and `few_shot`.
     template: PromptTemplate | None = None
     system_prompt: str | None = None
     few_shot: tuple[Message, ...] = ()
-    task: str = "default"  # what rows without a `task` are called
-    keeps_text: bool = (
-        False  # whether a plain text under `prompt` stays one, if nothing goes before it
-    )
-    shots_in_prompts: bool = (
-        True  # whether examples of answers go into a `prompt` too, or only before a `question`
-    )
+    task: str = "default"  # the task of rows without a `task` or `category`
+    # Whether a `prompt` that is a plain text stays one, if no message is put before it.
+    keeps_text: bool = False
+    # Whether the few-shot messages are put before a `prompt` too, or only before a `question`.
+    shots_in_prompts: bool = True
     media: bool = True  # whether a column such as `image` is part of the prompt
-    numbered: bool = False  # whether an `example_id` that is no whole number is replaced by the number of the row
+    # Whether an `example_id` that is not an integer is replaced by the number of the row.
+    numbered: bool = False
 
-    def examples(self, source: object, name: str) -> list[Example]:
-        """The rows of a source, each ready to be asked. A wrong row is named in a `TableError`."""
+    def read(self, source: object, name: str) -> list[Example]:
+        """Return the examples of a source. Raise `TableError` for a row that cannot be read."""
         rows = rows_of(source, where=name, media=self.media)
-        return [self._example(row, number, name) for number, row in enumerate(rows)]
+        return [self._make_example(row, number, name) for number, row in enumerate(rows)]
 
-    def _example(self, row: dict[str, Any], number: int, name: str) -> Example:
+    def _make_example(self, row: dict[str, Any], number: int, name: str) -> Example:
         where = f"row {number + 1} of {name}"
-        example = {**row, "prompt": self._prompt(row, where), "info": _info(row, where)}
-        example["answer"] = row.get("answer", "")
-        example["task"] = self._find_task(row)
-        own = row.get("example_id")
-        if self.numbered and type(own) is not int:
-            example |= (
-                {"example_id": number} if own is None else {"example_id": number, "src_id": own}
-            )
-        elif own is None:
-            example["example_id"] = number if row.get("id") is None else row["id"]
+        example = {
+            **row,
+            "prompt": self._make_prompt(row, where),
+            "info": _read_info(row, where),
+            "answer": row.get("answer", ""),
+            "task": self._find_task(row),
+        }
+        example_id = row.get("example_id")
+        if self.numbered and type(example_id) is not int:
+            example["example_id"] = number
+            if example_id is not None:
+                example["src_id"] = example_id
+        elif example_id is None:
+            row_id = row.get("id")
+            example["example_id"] = number if row_id is None else row_id
         return example
 
     def _find_task(self, row: Mapping[str, Any]) -> str:
@@ -70,37 +73,42 @@ class Asking:
                 return str(row[column])
         return self.task
 
-    def _prompt(self, row: Mapping[str, Any], where: str) -> Messages:
+    def _make_prompt(self, row: Mapping[str, Any], where: str) -> Messages:
         template = self.template
         if template is not None and template.user is not None:
             return template.fill(row, where=where)
-        asked = row.get("prompt") if row.get("prompt") is not None else row.get("question")
-        if asked is None:
-            found = ", ".join(map(str, row)) or "none"
-            raise TableError(f"{where} has the columns {found}: {NEEDED}")
-        is_alone = (
-            self.keeps_text and template is None and not self.system_prompt and not self.few_shot
-        )
-        if is_alone and isinstance(asked, str) and "prompt" in row:
-            return asked
-        messages = messages_of(asked, where)
+        prompt = row.get("prompt")
+        question = row.get("question") if prompt is None else prompt
+        if question is None:
+            columns = ", ".join(map(str, row)) or "none"
+            raise TableError(f"{where} has the columns {columns}: {COLUMNS_ADVICE}")
+        adds_messages = template is not None or self.system_prompt or self.few_shot
+        if self.keeps_text and not adds_messages and isinstance(question, str) and "prompt" in row:
+            return question
+        messages = read_messages(question, where)
         if template is not None:
             return template.fill(row, messages, where=where)
-        # A system prompt that the row brings takes the place of ours.
-        others = (
-            n
-            for n, message in enumerate(messages)
-            if get_role(message) not in ("system", "developer")
-        )
-        leading = next(others, len(messages))
-        system = messages[:leading]
+        # The system prompt of a row takes the place of the general one.
+        system_count = _count_system_messages(messages)
+        system = messages[:system_count]
         if not system and self.system_prompt:
             system = [{"role": "system", "content": self.system_prompt}]
-        shots = self.few_shot if self.shots_in_prompts or row.get("prompt") is None else ()
-        return [*system, *shots, *messages[leading:]]
+        few_shot: tuple[Message, ...] = ()
+        if self.shots_in_prompts or prompt is None:
+            few_shot = self.few_shot
+        return [*system, *few_shot, *messages[system_count:]]
 
 
-def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _count_system_messages(messages: Sequence[Message]) -> int:
+    """Return how many messages at the start are system messages."""
+    for index, message in enumerate(messages):
+        if get_role(message) not in ("system", "developer"):
+            return index
+    return len(messages)
+
+
+def _read_info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the `info` of a row, which may be JSON text."""
     info = row.get("info")
     if isinstance(info, str) and info.strip():
         try:
@@ -113,28 +121,32 @@ def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
         return {}
     if not isinstance(info, Mapping):
         raise TableError(
-            f"{where}: info is {format_value(info)}: give a mapping, or one as JSON text"
+            f"{where}: info is {format_value(info)}: give a mapping, or a JSON object as text"
         )
     return dict(cast("Mapping[str, Any]", info))
 
 
-def messages_of(value: Any, where: str) -> list[Message]:
-    """A chat as plain messages; a text is what the user says. Raises `TableError` on anything else."""
+def read_messages(value: Any, where: str) -> list[Message]:
+    """Return a chat as plain messages; a text is a message of the user.
+
+    Raises `TableError` for anything else.
+    """
     if type(value) is _list and all(map(_is_plain, value)):
-        # As nearly all are, and every turn looks at all that was said before.
+        # The usual case. It must be fast, since every turn reads all earlier messages.
         return value.copy()
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
     if isinstance(value, Mapping) or hasattr(cast("object", value), "role"):
-        return [_message(cast("object", value), where)]
+        return [_read_message(cast("object", value), where)]
     if not isinstance(value, Sequence) or isinstance(value, bytes):
         raise TableError(
             f"{where}: {format_value(value)} is not a chat: give a text or a list of messages"
         )
-    return [_message(message, where) for message in cast("Sequence[object]", value)]
+    return [_read_message(message, where) for message in cast("Sequence[object]", value)]
 
 
 def _is_plain(message: Any) -> bool:
+    """Return whether a message is a dict with a role and a text, and nothing else."""
     return (
         type(message) is _dict
         and len(message) == 2
@@ -143,43 +155,62 @@ def _is_plain(message: Any) -> bool:
     )
 
 
-def _message(message: object, where: str) -> Message:
+def _read_message(message: object, where: str) -> Message:
+    """Return a message, which may be an object of pydantic, as a mapping without empty fields."""
     dump: Callable[[], Any] | None = getattr(message, "model_dump", None)
-    given: object = dump() if dump is not None else message
-    fields = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-    if not get_role(fields):
+    fields: Any = message if dump is None else dump()
+    if not isinstance(fields, Mapping) or not get_role(cast("Message", fields)):
         raise TableError(
-            f'{where}: {format_value(message)} is no message: give {{"role": ..., "content": ...}}'
+            f"{where}: {format_value(message)} is not a message: "
+            'give {"role": ..., "content": ...}'
         )
-    # A table has a cell for every field that any message has, or any part of one; an empty one says nothing.
-    kept = {name: value for name, value in fields.items() if value is not None}
-    return {"role": kept.pop("role"), "content": _filled(kept.pop("content", "")), **kept}
+    # A table has a cell for every field of any message, or of any part of one. Most are empty.
+    filled = _drop_empty_fields(cast("Mapping[str, Any]", fields))
+    return {"role": filled.pop("role"), "content": filled.pop("content", ""), **filled}
 
 
-def _filled(value: Any) -> Any:
+def _drop_empty_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message without fields that are None, also in the parts of its content."""
+    filled = {name: value for name, value in fields.items() if value is not None}
+    if "content" in filled:
+        filled["content"] = _drop_empty_values(filled["content"])
+    return filled
+
+
+def _drop_empty_values(value: Any) -> Any:
+    """Return a content without fields that are None, at any depth."""
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, Any]", value).items()
-        return {name: _filled(field) for name, field in fields if field is not None}
-    return list(map(_filled, cast("list[Any]", value))) if type(value) is list else value
+        return {name: _drop_empty_values(field) for name, field in fields if field is not None}
+    if type(value) is list:
+        return [_drop_empty_values(item) for item in cast("list[Any]", value)]
+    return value
 
 
-def copied(value: Any) -> Any:
+def copy_nested(value: Any) -> Any:
+    """Return a copy of nested dicts and lists, which shares the other values with the original."""
     if type(value) is _dict:
-        # Nearly all that is in it are texts, and a call for each costs more than the rest.
-        return {name: v if type(v) is str else copied(v) for name, v in value.items()}
-    return list(map(copied, value)) if type(value) is _list else value
+        # Most values are texts. Testing for that here is faster than a call for each.
+        return {
+            name: item if type(item) is str else copy_nested(item) for name, item in value.items()
+        }
+    if type(value) is _list:
+        return [copy_nested(item) for item in value]
+    return value
 
 
-def examples_of(source: Any, name: str, asking: Asking) -> list[Example] | None:
-    """The examples of a source, or of the function that gives it; None when there is none."""
+def read_examples(source: Any, name: str, reader: ExampleReader) -> list[Example] | None:
+    """Return the examples of a source, or of the function that returns it; None without a source."""
     if source is None:
         return None
-    given: Any = source() if callable(source) else source
-    return asking.examples(given, str(given) if isinstance(given, str | Path) else name)
+    rows: Any = source() if callable(source) else source
+    if isinstance(rows, str | Path):
+        name = str(rows)
+    return reader.read(rows, name)
 
 
-def first_of(examples: Sequence[Example], count: int, seed: int | None = None) -> list[Example]:
-    """The first so many, shuffled before if there is a seed; all for -1."""
+def select_first(examples: Sequence[Example], count: int, seed: int | None = None) -> list[Example]:
+    """Return the first `count` examples, all for -1, shuffled before if there is a seed."""
     if count == 0 or count < -1:
         raise ValueError(f"num_examples is {count}: give 1 or more, or -1 for all")
     if seed is not None:
@@ -187,7 +218,10 @@ def first_of(examples: Sequence[Example], count: int, seed: int | None = None) -
     return list(examples if count == -1 else examples[:count])
 
 
-def in_turn(examples: Sequence[Example], count: int) -> list[Example]:
+def repeat_examples(examples: Sequence[Example], count: int) -> list[Example]:
+    """Return `count` examples, beginning again at the first after the last."""
     if count < 1:
         raise ValueError(f"n_samples is {count}: give 1 or more")
-    return [examples[number % len(examples)] for number in range(count)] if examples else []
+    if not examples:
+        return []
+    return [examples[number % len(examples)] for number in range(count)]

@@ -1,10 +1,10 @@
-"""load_environment loads the environment of an installed package, or of a folder or file, by its `load_environment`."""
+"""Load an environment from an installed package, a folder or a file with the function `load_environment`."""
 
 import inspect
 import os
 import sys
 import tomllib
-from contextlib import suppress
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from assay.errors import AssayError
 from assay.wording import describe_error, format_value
 
 FUNCTION = "load_environment"
-# The variable that, set to anything but 0, has `import verifiers` in an environment find `assay.compat.verifiers`.
+# If this variable is set, and not to 0, `import verifiers` finds `assay.compat.verifiers`.
 AS_VERIFIERS = "ASSAY_AS_VERIFIERS"
-_ON_ASSAY = (
+_VERIFIERS_ADVICE = (
     f"to run it on assay, set {AS_VERIFIERS}=1 or call assay.compat.verifiers.install() before"
 )
 
@@ -26,47 +26,23 @@ class EnvironmentLoadError(AssayError, ValueError):
 
 
 def is_environment(name: str) -> bool:
-    """Whether a name is that of a folder, a Python file or a package, and not of another file."""
+    """Return whether a name is that of a folder, a Python file or a package, not of a data file."""
     path = Path(name)
-    return (
-        path.is_dir()
-        or path.suffix == ".py"
-        or not (path.exists() or path.suffix or ":" in name or name == "-")
-    )
+    if path.is_dir() or path.suffix == ".py":
+        return True
+    is_data = path.exists() or path.suffix != "" or ":" in name or name == "-"
+    return not is_data
 
 
 def load_environment(name: str, **arguments: Any) -> Environment:
-    """Load an environment: `name` is an installed package, also as `owner/name`, or a folder or Python file.
+    """Load an environment by calling its function `load_environment` with the arguments.
 
-    A folder `my-env`, or whose pyproject.toml has that name, has its function in `my_env.py`, in a package of that name,
-    there or in `src`, or in its own `__init__.py`. The arguments go to the function as they are. Whatever its code raises
-    is an `EnvironmentLoadError` with that as its cause.
+    `name` is an installed package, also as `owner/name`, or a folder or a Python file. For a folder
+    `my-env`, or one whose pyproject.toml has that name, the function is in `my_env.py` or in a
+    package `my_env`, in the folder or in its `src`, or in its `__init__.py`. If its code raises an
+    error, that is the cause of the `EnvironmentLoadError`.
     """
-    where = Path(name)
-    home, module = _found_at(where)
-    if where.exists() and str(home.resolve()) not in sys.path:
-        sys.path.insert(0, str(home.resolve()))  # its other modules stand beside it
-    if os.environ.get(AS_VERIFIERS, "0") not in ("", "0"):
-        # By name: what mirrors other packages stands above, and nothing else here needs it.
-        import_module("assay.compat.verifiers.installation").install()
-    try:
-        load = getattr(import_module(module), FUNCTION, None)
-    except ModuleNotFoundError as error:
-        if error.name not in (module, "verifiers"):
-            raise EnvironmentLoadError(
-                f"{name} cannot be imported: {describe_error(error)}"
-            ) from error
-        why = f"no module {module} is there, in a folder of that name or installed"
-        why = (
-            f"it imports verifiers, which is not installed: {_ON_ASSAY}"
-            if error.name == "verifiers"
-            else why
-        )
-        raise EnvironmentLoadError(f"there is no environment {name!r}: {why}") from None
-    except (Exception, SystemExit) as error:
-        raise EnvironmentLoadError(f"{name} cannot be imported: {describe_error(error)}") from error
-    if not callable(load):
-        raise EnvironmentLoadError(f"{name} has no function {FUNCTION}(): it is not an environment")
+    load = _import_function(name)
     try:
         inspect.signature(load).bind(**arguments)
     except TypeError as error:
@@ -80,33 +56,66 @@ def load_environment(name: str, **arguments: Any) -> Environment:
             f"{FUNCTION}() of {name} failed: {describe_error(error)}"
         ) from error
     if not isinstance(environment, Environment):
-        gave = f"{FUNCTION}() of {name} gave {format_value(environment)}, which is not an environment of assay"
-        raise EnvironmentLoadError(f"{gave}: {_ON_ASSAY}, if it was written for verifiers")
+        raise EnvironmentLoadError(
+            f"{FUNCTION}() of {name} returned {format_value(environment)}, which is not an "
+            f"environment of assay: {_VERIFIERS_ADVICE}, if it was written for verifiers"
+        )
     environment.env_id = environment.env_id or name
-    # An environment may note some arguments itself. All that were passed are part of a run's identity.
+    # An environment may set this too. All arguments are recorded by a run.
     environment.env_args = {**environment.env_args, **arguments}
     return environment
 
 
-def _found_at(where: Path) -> tuple[Path, str]:
-    """The folder to import from, and the module there."""
-    names = [where.resolve().stem]
-    with suppress(
-        OSError, ValueError, KeyError
-    ):  # without a name in a project, that of the folder counts
-        names.append(
-            tomllib.loads((where / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
-        )
+def _import_function(name: str) -> Callable[..., Any]:
+    """Return the function `load_environment` of an environment."""
+    path = Path(name)
+    folder, module = _find_module(path)
+    if path.exists() and str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))  # for the other modules of the environment
+    if os.environ.get(AS_VERIFIERS, "0") not in ("", "0"):
+        # Imported by name, since it belongs to a layer above this one.
+        import_module("assay.compat.verifiers.installation").install()
+    try:
+        function = getattr(import_module(module), FUNCTION, None)
+    except ModuleNotFoundError as error:
+        if error.name == "verifiers":
+            problem = f"it imports verifiers, which is not installed: {_VERIFIERS_ADVICE}"
+        elif error.name == module:
+            problem = f"there is no module {module}, neither in a folder of that name nor installed"
+        else:
+            raise EnvironmentLoadError(
+                f"{name} cannot be imported: {describe_error(error)}"
+            ) from error
+        raise EnvironmentLoadError(f"there is no environment {name!r}: {problem}") from None
+    except (Exception, SystemExit) as error:
+        raise EnvironmentLoadError(f"{name} cannot be imported: {describe_error(error)}") from error
+    if not callable(function):
+        raise EnvironmentLoadError(f"{name} has no function {FUNCTION}(): it is not an environment")
+    return function
+
+
+def _find_module(path: Path) -> tuple[Path, str]:
+    """Return the folder to import an environment from, and the name of its module there."""
+    names = [path.resolve().stem]
+    project_name = _read_project_name(path)
+    if project_name is not None:
+        names.append(project_name)
     modules = [name.replace("-", "_").replace(".", "_") for name in names]
-    places = [(home, module) for home in (where, where / "src") for module in modules]
-    found = [
-        p
-        for p in places
-        if p[0].joinpath(f"{p[1]}.py").is_file() or p[0].joinpath(p[1], "__init__.py").is_file()
-    ]
-    is_package = (where / "__init__.py").is_file()
-    return (
-        found[0]
-        if found
-        else (where if where.is_dir() and not is_package else where.parent, modules[0])
-    )
+    for folder in (path, path / "src"):
+        for module in modules:
+            is_file = (folder / f"{module}.py").is_file()
+            is_package = (folder / module / "__init__.py").is_file()
+            if is_file or is_package:
+                return folder, module
+    is_package = (path / "__init__.py").is_file()
+    folder = path if path.is_dir() and not is_package else path.parent
+    return folder, modules[0]
+
+
+def _read_project_name(folder: Path) -> str | None:
+    """Return the name of the project in the pyproject.toml of a folder; None if it has none."""
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        return project["project"]["name"]
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,10 +1,9 @@
-"""Results: what an evaluation gave, by rollout and by column; Evaluation: results, awaited or not."""
+"""Results: the rollouts of an evaluation, by row and by column. Evaluation: results that may be awaited."""
 
 import asyncio
 import json
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from types import TracebackType
 from typing import Any
 
@@ -16,9 +15,10 @@ from assay.types import State
 
 
 class Results(Mapping[str, list[Any]]):
-    """What came of every rollout: by column as a mapping (`prompt`, `reward`, every metric …), by rollout in `outputs`.
+    """The rollouts of an evaluation, as a mapping from column to values and as a list in `outputs`.
 
-    A rollout that failed, or that a judge could not score, has the reward None and says why.
+    Columns are `prompt`, `reward`, every metric and so on. A rollout that failed, or that a judge
+    could not score, has the reward None and an error.
     """
 
     def __init__(
@@ -29,12 +29,11 @@ class Results(Mapping[str, list[Any]]):
         summary: Summary,
         records: Sequence[Record] = (),
     ) -> None:
-        self.outputs = list(outputs)  # one dict a rollout
-        self.states = list(
-            states
-        )  # what each rollout left behind; of one that was saved earlier, what was saved
+        self.outputs = list(outputs)  # one mapping per rollout
+        # The state of each rollout; what was saved of it, if an earlier session generated it.
+        self.states = list(states)
+        # What was run, the counts of errors, and the means over the other rollouts.
         self.metadata = dict(metadata)
-        """What was run, and what it came to: counts of errors first, then means over the rest."""
         self._summary = summary
         self._records = records
 
@@ -48,12 +47,16 @@ class Results(Mapping[str, list[Any]]):
 
     @cached_property
     def _columns(self) -> dict[str, list[Any] | None]:
-        """One list a column, of equal length, once it was asked for."""
-        return {**dict.fromkeys(chain.from_iterable(self.outputs)), "state": self.states}
+        """The values of each column; None for a column that was not read yet."""
+        columns: dict[str, list[Any] | None] = {}
+        for output in self.outputs:
+            columns |= dict.fromkeys(output)
+        columns["state"] = self.states
+        return columns
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """One list a column, of equal length; None where a rollout has no such field."""
+        """The values of each column, one per rollout; None for a rollout without the field."""
         return dict(self)
 
     def __getitem__(self, name: str) -> list[Any]:
@@ -61,10 +64,11 @@ class Results(Mapping[str, list[Any]]):
             return getattr(self, name)
         if name not in self._columns:
             raise KeyError(f"there is no column {name!r}: use {', '.join(self._columns)}")
-        known = self._columns[name]
-        if known is None:
-            known = self._columns[name] = [output.get(name) for output in self.outputs]
-        return known
+        values = self._columns[name]
+        if values is None:
+            values = [output.get(name) for output in self.outputs]
+            self._columns[name] = values
+        return values
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -72,7 +76,7 @@ class Results(Mapping[str, list[Any]]):
     def __len__(self) -> int:
         return len(self._columns)
 
-    # Two evaluations are not one because they came to the same; and asyncio keeps them in sets.
+    # Compared by identity, since asyncio puts evaluations into sets.
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -94,12 +98,15 @@ class Results(Mapping[str, list[Any]]):
         """
         datasets = import_extra("datasets", "a data set of results")
 
-        # A mapping has other fields in every row, which a table does not: there it is a text.
-        def cell(value: Any) -> Any:
-            return json.dumps(value, default=str) if isinstance(value, Mapping) else value
-
         names = [name for name in self._columns if name != "state"]
-        rows = [{name: cell(output.get(name)) for name in names} for output in self.outputs]
+        rows: list[dict[str, Any]] = []
+        for output in self.outputs:
+            row = {name: output.get(name) for name in names}
+            for name, value in row.items():
+                # Mappings of different rows have different fields, which a table cannot have.
+                if isinstance(value, Mapping):
+                    row[name] = json.dumps(value, default=str)
+            rows.append(row)
         return datasets.Dataset.from_list(rows)
 
     def to_pandas(self) -> Any:
@@ -108,7 +115,10 @@ class Results(Mapping[str, list[Any]]):
 
 
 class Evaluation(Results, Coroutine[Any, Any, Results]):
-    """Results that may still be on their way: where a loop runs, await them; read without that, they are worked out."""
+    """Results that are awaited inside an event loop. Elsewhere the constructor waits for them.
+
+    If they are read before they were awaited, the evaluation runs in another thread.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, Results]) -> None:
         self._work = work
@@ -118,15 +128,16 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
         except RuntimeError:
             self._results = run_sync(work)
 
-    def _now(self) -> Results:
+    def _wait(self) -> Results:
+        """Return the results, and run the evaluation first if it has not been run."""
         if self._results is None:
             self._results = run_sync(self._work)
         return self._results
 
     def __getattr__(self, name: str) -> Any:
-        # What a `Results` holds; everything else is found before this is asked.
+        # The attributes of a `Results`, which this object does not have itself.
         if name in ("outputs", "states", "metadata", "_summary", "_records"):
-            return getattr(self._now(), name)
+            return getattr(self._wait(), name)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def __repr__(self) -> str:
@@ -135,7 +146,7 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
     def __bool__(self) -> bool:
         return True
 
-    # The interface of a coroutine, so that asyncio.run, gather and create_task take it too.
+    # The methods of a coroutine, so that asyncio.run, gather and create_task accept it.
 
     def __await__(self) -> Generator[Any, Any, Results]:
         if self._results is None:

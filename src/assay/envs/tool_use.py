@@ -1,4 +1,4 @@
-"""ToolEnv lets a model call Python functions, with their arguments checked, and shows it what they return."""
+"""ToolEnv: the model may call Python functions, whose arguments are checked, and reads their results."""
 
 import asyncio
 import inspect
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from assay.concurrency import call_in_thread, run_concurrently
-from assay.envs.base_env import Given, stop
+from assay.envs.base_env import EnvironmentOptions, stop
 from assay.envs.multi_turn import MultiTurnEnv
 from assay.messages import ToolCall, read_tool_calls
 from assay.models.callable_tool import (
@@ -24,15 +24,15 @@ from assay.tools import failure, is_failure
 from assay.types import Message, State
 from assay.wording import describe_error, suggest_word
 
-TOOL_SECONDS: Final = 600.0  # how long a call of a tool may take, unless it is said otherwise
+TOOL_SECONDS: Final = 600.0  # how long a call of a tool may take by default
 
 
 class ToolEnv(MultiTurnEnv):
     """The model may call `tools`, plain or async functions, until it answers without calling one.
 
-    A call that goes wrong is answered with a message that says so, and counted: in the metric `tool_errors`, and in
-    `state["tool_failures"]`. The metrics `total_tool_calls` and `<tool>_calls` count what was called.
-    A call that takes longer than `tool_seconds` goes wrong too.
+    If a call fails, or takes longer than `tool_seconds`, the model reads the error. Failed calls are
+    listed in `state["tool_failures"]` and counted by the metric `tool_errors`. The metrics
+    `total_tool_calls` and `<tool>_calls` count all calls.
     """
 
     tool_seconds: float = TOOL_SECONDS
@@ -44,29 +44,31 @@ class ToolEnv(MultiTurnEnv):
         tools: Sequence[Callable[..., Any]] = (),
         max_turns: int = 10,
         stop_errors: Sequence[type[Exception]] = (),
-        **given: Unpack[Given],
+        **options: Unpack[EnvironmentOptions],
     ) -> None:
-        """An error of `stop_errors` that a tool raises ends the rollout; any other is told to the model."""
+        """If a tool raises one of `stop_errors`, the rollout ends; the model reads any other error."""
         self._tools: dict[str, CallableTool] = {}
         self._counts = Rubric([total_tool_calls, tool_errors], weights=[0.0, 0.0])
         self.stop_errors = tuple(stop_errors)
         for tool in tools:
             self.add_tool(tool)
-        super().__init__(dataset, max_turns=max_turns, **given)
+        super().__init__(dataset, max_turns=max_turns, **options)
 
     @property
     def tools(self) -> list[Callable[..., Any]]:
         return [tool.function for tool in self._tools.values()]
 
     def add_tool(self, tool: Callable[..., Any]) -> None:
-        ready = CallableTool(tool)
-        if ready.name in self._tools:
-            raise ToolError(f"two tools are called {ready.name!r}: give each its own name")
-        self._tools[ready.name] = ready
-        self._counts.add_metric(make_call_counter(ready.name))
+        """Let the model call a function, and count its calls."""
+        callable_tool = CallableTool(tool)
+        name = callable_tool.name
+        if name in self._tools:
+            raise ToolError(f"two tools are called {name!r}: rename one of them")
+        self._tools[name] = callable_tool
+        self._counts.add_metric(make_call_counter(name))
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
-        """Let the model call it no more."""
+        """Do not let the model call this function any more."""
         del self._tools[get_tool_name(tool)]
 
     def tools_of(self, state: State) -> tuple[Tool, ...]:
@@ -82,25 +84,29 @@ class ToolEnv(MultiTurnEnv):
         return bool(steps) and not read_tool_calls(steps[-1]["completion"][-1])
 
     async def env_response(self, messages: list[Message], state: State) -> list[Message]:
-        """What each call that the model asked for returned, in the order it asked."""
-        calls = read_tool_calls(messages[-1])
-        contents = (
-            await run_concurrently(lambda call: self._called(call, state), calls) if calls else []
-        )
-        pairs = zip(calls, contents, strict=True)
-        return [
-            {"role": "tool", "tool_call_id": call.id, "content": content} for call, content in pairs
-        ]
+        """Return the results of the calls that the model made, in their order."""
 
-    async def _called(self, call: ToolCall, state: State) -> Any:
+        async def reply_to(call: ToolCall) -> Message:
+            content = await self._call_tool(call, state)
+            return {"role": "tool", "tool_call_id": call.id, "content": content}
+
+        calls = read_tool_calls(messages[-1])
+        if not calls:
+            return []
+        return await run_concurrently(reply_to, calls)
+
+    async def _call_tool(self, call: ToolCall, state: State) -> Any:
+        """Return what the model reads as the result of a call; a failure is added to the state."""
         tool = self._tools.get(call.name)
         if tool is None:
-            known = f": {suggest_word(call.name, self._tools)}" if self._tools else ""
-            return self._wrong(state, call, "unknown", f"there is no tool {call.name!r}{known}")
+            message = f"there is no tool {call.name!r}"
+            if self._tools:
+                message += f": {suggest_word(call.name, self._tools)}"
+            return self._note_failure(state, call, "unknown", message)
         try:
             arguments = tool.arguments(call.arguments, state)
         except ArgumentsError as error:
-            return self._wrong(state, call, "arguments", str(error))
+            return self._note_failure(state, call, "arguments", str(error))
         try:
             result = await call_tool_function(
                 tool.function, arguments, is_async=tool.is_async, seconds=self.tool_seconds
@@ -108,19 +114,20 @@ class ToolEnv(MultiTurnEnv):
             content = result_content(result)
         except self.stop_errors:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
-            return self._wrong(state, call, "raised", describe_error(error))
+        except Exception as error:  # noqa: BLE001 - the model reads whatever a tool raises
+            return self._note_failure(state, call, "raised", describe_error(error))
         if isinstance(content, str) and is_failure(content):
-            self._wrong(state, call, "failed", content)
+            self._note_failure(state, call, "failed", content)
         return content
 
-    def _wrong(self, state: State, call: ToolCall, kind: str, message: str) -> str:
+    def _note_failure(self, state: State, call: ToolCall, kind: str, message: str) -> str:
+        """Add a failed call to the state, and return what the model reads."""
         error = {"tool": call.name, "kind": kind, "message": message, "turn": state["turn"]}
         state.setdefault("tool_failures", []).append(error)
         return failure(message)
 
-    def _watch(self) -> None:
-        super()._watch()
+    def _add_metrics(self) -> None:
+        super()._add_metrics()
         self.add_rubric(self._counts)
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from assay.aggregation import Policy
 from assay.concurrency import FAILURES, is_stop_request, run_in_thread, run_sync
-from assay.envs.base_env import awaited
-from assay.envs.dataset import messages_of
+from assay.envs.base_env import await_if_needed
+from assay.envs.dataset import read_messages
 from assay.errors import RubricError
 from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor
@@ -80,11 +80,11 @@ class Dialogue:
         return self._replies
 
     async def _get_replies(self, respond: Respond) -> list[Message]:
-        messages = [*messages_of(self.prompt, "the prompt"), *self._messages]
+        messages = [*read_messages(self.prompt, "the prompt"), *self._messages]
         # In a thread of its own, so that a slow function does not delay other rollouts.
         future = run_in_thread(partial(respond, messages, self.row))
-        reply = await awaited(await asyncio.wrap_future(future))
-        return messages_of(reply or [], "respond")
+        reply = await await_if_needed(await asyncio.wrap_future(future))
+        return read_messages(reply or [], "respond")
 
     async def score(
         self, rubric: RubricSource | Step, monitor: RewardMonitor | None = None

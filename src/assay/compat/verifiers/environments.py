@@ -35,8 +35,15 @@ from assay.compat.verifiers.typed_messages import (
     typed,
 )
 from assay.concurrency import FAILURES, is_stop_request, set_variable
-from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, teardown
-from assay.envs.dataset import copied, first_of
+from assay.envs.base_env import (
+    EnvironmentOptions,
+    await_if_needed,
+    call_by_name,
+    cleanup,
+    stop,
+    teardown,
+)
+from assay.envs.dataset import copy_nested, select_first
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
 from assay.errors import AssayError, NoReply, NotAsked
@@ -54,7 +61,7 @@ from assay.runs.stats import Passes
 from assay.types import Message, State
 from assay.wording import describe_error, format_value
 
-OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
+OURS = frozenset({"dataset", "max_turns", *EnvironmentOptions.__annotations__})
 HELD = "row_rubric"  # what a column `rubric` is called but for functions: here it is not what scores the row
 # What theirs takes, and ours has no use for.
 UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
@@ -82,14 +89,16 @@ def _data_set(name: str) -> property:
 
     def look(self: Any) -> Any:
         if name not in self.__dict__:
-            rows = self._examples_of(name)
+            rows = self._read_examples(name)
             self.__dict__[name] = None if rows is None else _as_dataset(rows, -1, None)
         return self.__dict__[name]
 
     def put(self: Any, given: Any) -> None:
-        if hasattr(self, "_asking"):  # else it is about to be made, out of what its class is given
-            whole = replace(self._asking, system_prompt=None, few_shot=())
-            self._examples[name] = None if given is None else whole.examples(given, name)
+        if hasattr(
+            self, "_example_reader"
+        ):  # else it is about to be made, out of what its class is given
+            whole = replace(self._example_reader, system_prompt=None, few_shot=())
+            self._examples[name] = None if given is None else whole.read(given, name)
             self.__dict__[name] = given
 
     return property(look, put)
@@ -114,7 +123,7 @@ class Environment(envs.Environment):
         # A `prompt` that is a text is answered by a text, as in the seeds' own examples; verifiers 0.1.14 makes a chat of it.
         by_text = type(self).keeps_text if asked_for is None else asked_for == "completion"
         self.keeps_text = compat.strict and by_text
-        self.asks = {"numbered": True, "media": False, "shots_in_prompts": compat.strict}
+        self.reader_options = {"numbered": True, "media": False, "shots_in_prompts": compat.strict}
         self.scores_failures = not compat.strict
         self._by_fields = "prompt" in signature(self.rollout).parameters
         self.env_args = given.pop("env_args", None) or {}
@@ -149,10 +158,10 @@ class Environment(envs.Environment):
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         # One that names the environment gets what it names; the state may have any name.
         if "env" in signature(hook).parameters:
-            return await called_by_name(
+            return await call_by_name(
                 hook, env=self, **dict(zip(("state", "task", "resources"), args, strict=False))
             )
-        return await awaited(hook(*args[:1]))
+        return await await_if_needed(hook(*args[:1]))
 
     @teardown(priority=100)
     async def _tear_down_rubric(self) -> None:
@@ -165,11 +174,11 @@ class Environment(envs.Environment):
             return
         first = self.rubric.rubrics if type(self.rubric) is RubricGroup else [self.rubric]
         self.rubric = RubricGroup([*first, rubric])
-        self._hand_down_parser()
+        self._pass_on_parser()
 
-    def _hand_down_parser(self) -> None:
+    def _pass_on_parser(self) -> None:
         if compat.strict:
-            super()._hand_down_parser()
+            super()._pass_on_parser()
 
     def get_dataset(self, n: int = -1, seed: int | None = None) -> Any:
         return _as_dataset(super().get_dataset(), n, seed)
@@ -212,7 +221,7 @@ class Environment(envs.Environment):
         if self._oai_tools is None:
             self._oai_tools = []
         self._oai_tools[:] = forms
-        self._oai_tools_as_given = copied(forms)
+        self._oai_tools_as_given = copy_nested(forms)
         return self._oai_tools
 
     @oai_tools.setter
@@ -392,12 +401,12 @@ class Environment(envs.Environment):
             name: state.get(name) for name in ("prompt", "answer", "task", "info", "example_id")
         }
         asked = {"client": client, "model": model, "sampling_args": sampling_args, "state": state}
-        said, own = await called_by_name(self.rollout, **fields, **asked)
+        said, own = await call_by_name(self.rollout, **fields, **asked)
         state.update(own, completion=self.as_messages(said, "the completion"), is_completed=True)
         return state
 
-    async def _carry_out(
-        self, examples: Any, data: Any, client: Any, model: Any, options: Any
+    async def _run_examples(
+        self, examples: Any, client: Any, model: Any, options: Any, *, data: Any
     ) -> envs.Results:
         """As ours, with their options. Every reward is a number; what is unscored has its errors beside it."""
         for name in ("push_to_hf_hub", "hf_hub_dataset_name"):
@@ -421,7 +430,8 @@ class Environment(envs.Environment):
                 uuid4().hex[:8],
             )
         if path is not None:
-            given |= {"run": path, "resume": True}
+            # Theirs resumes whatever the version; the run records that it changed.
+            given |= {"run": path, "resume": True, "allow_changes": True}
         if self.concurrency is not None:
             given.setdefault("max_concurrent", self.concurrency)
         endpoints = (
@@ -451,7 +461,7 @@ class Environment(envs.Environment):
                 set_variable(scores_independently, alone),
             ):
                 held = [_renamed(example, COLUMN, HELD) for example in examples]
-                results = await super()._carry_out(held, data, asked[0], model, given)
+                results = await super()._run_examples(held, asked[0], model, given, data=data)
         finally:
             for made in asked if endpoints else ():
                 await made.close()
@@ -630,7 +640,7 @@ def _as_dataset(rows: list[dict[str, Any]], n: int, seed: int | None) -> Any:
     try:
         datasets: Any = import_module("datasets")
     except ImportError:
-        return first_of(rows, n, seed)
+        return select_first(rows, n, seed)
     # A column in which nothing stands was not in the source, and has no type that a table could hold.
     empty = [name for name in ("info", "answer") if not any(row[name] for row in rows)]
     dataset = datasets.Dataset.from_list(
@@ -680,29 +690,29 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
     async def render_state(self, state: State) -> None:
         """Set what is known of a rollout when it is over, before other hooks read it."""
         try:
-            await awaited(self.render_completion(state))
+            await await_if_needed(self.render_completion(state))
         except FAILURES as error:  # the rollout's own; a hook that raises is only a line in the log
             if is_stop_request(error):
                 raise
             state.update(completion=[], error=error, stop_condition="has_error")
 
-    async def _tidy_up(self, state: State) -> None:
+    async def _clean_up(self, state: State) -> None:
         await self.cleanup(state)
 
-    async def _dialogue(self, state: State) -> State:
+    async def _run_dialogue(self, state: State) -> State:
         limit = asyncio.timeout(self.timeout_seconds)
         try:
             async with limit:
-                return await super()._dialogue(state)
+                return await super()._run_dialogue(state)
         except TimeoutError:
             if not limit.expired():
                 raise
             self.mark_timed_out(state)
         return state
 
-    async def _turn(self, state: State) -> None:
+    async def _take_turn(self, state: State) -> None:
         try:
-            await super()._turn(state)
+            await super()._take_turn(state)
         except (
             records.OverlongPromptError
         ):  # also of an environment that counts by itself, or asks another model
@@ -749,7 +759,7 @@ class EnvGroup(Environment):
         """The examples of every environment, numbered through, each with the way to its environment."""
         rows: list[dict[str, Any]] = []
         for name, env in self.env_map.items():
-            for example in env._examples_of(which) or ():
+            for example in env._read_examples(which) or ():
                 route = [name, *_route(example)]
                 info = {**example["info"], "env_id": route if len(route) > 1 else name}
                 rows.append({**example, "info": info, "task": name, "example_id": len(rows)})

@@ -25,7 +25,7 @@ from assay.compat.verifiers.records import (
     MissingKeyError,
 )
 from assay.compat.verifiers.typed_messages import as_said, format_messages
-from assay.envs.base_env import awaited
+from assay.envs.base_env import await_if_needed
 from assay.errors import import_extra
 from assay.redaction import get_logger
 
@@ -109,7 +109,7 @@ def format_dataset(
 
 
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    return await awaited(func(*args, **kwargs))
+    return await await_if_needed(func(*args, **kwargs))
 
 
 def maybe_retry(

@@ -25,7 +25,7 @@ from assay.compat.verifiers.records import TASK_INPUT_FIELDS
 from assay.compat.verifiers.typed_messages import as_records, convert_func_to_oai_tool
 from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
-from assay.envs.base_env import Hooked, called_by_name
+from assay.envs.base_env import HasHooks, call_by_name
 from assay.errors import RubricError
 from assay.graders.grader import Grader
 from assay.graders.prompt_text import system_prompt
@@ -60,7 +60,7 @@ _SHARED = INPUT_FIELDS | {
 scores_independently: ContextVar[bool] = ContextVar("scores_independently", default=False)
 
 
-class Rubric(Hooked, assay.Rubric):
+class Rubric(HasHooks, assay.Rubric):
     """Ours, under their name: an unscored rollout's reward is the sum of what was answered, and not None.
 
     `funcs` and `weights` are plain lists, as theirs are: what a program adds to them or takes out is seen when scoring.
@@ -296,13 +296,13 @@ class Rubric(Hooked, assay.Rubric):
     _get_group_reward_weights = partialmethod(_of_kind, 2, True)
 
     async def _call_individual_reward_func(self, func: Any, state: State) -> float:
-        return float(await called_by_name(func, **self.score_objects(state)))
+        return float(await call_by_name(func, **self.score_objects(state)))
 
     async def _call_group_reward_func(self, func: Any, states: Sequence[State]) -> Any:
-        return await called_by_name(func, **self.group_score_objects(states))
+        return await call_by_name(func, **self.group_score_objects(states))
 
     async def _call_cleanup_handler(self, handler: Callable[..., Any], state: State) -> None:
-        await called_by_name(handler, **self.cleanup_objects(handler, state))
+        await call_by_name(handler, **self.cleanup_objects(handler, state))
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         return await (self._call_cleanup_handler(hook, *args) if args else super().call_hook(hook))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 
 from assay import errors
 from assay.compat.verifiers.typed_messages import AttributeRecord
-from assay.envs.dataset import copied
+from assay.envs.dataset import copy_nested
 from assay.envs.model_under_test import ModelUnderTest
 from assay.errors import AssayError, Refused
 from assay.models import Limits, Model, Price, model_of
@@ -73,10 +73,10 @@ class Config(AttributeRecord):
     """Settings, each with a default that stands until another is given; only what was given is kept, and handed on."""
 
     def __missing__(self, name: str) -> Any:
-        return copied(_DEFAULTS[type(self).__name__][name])
+        return copy_nested(_DEFAULTS[type(self).__name__][name])
 
     def model_dump(self, *, exclude_none: bool = False, **options: Any) -> dict[str, Any]:
-        every = AttributeRecord(copied(_DEFAULTS[type(self).__name__]), **self)
+        every = AttributeRecord(copy_nested(_DEFAULTS[type(self).__name__]), **self)
         return every.model_dump(exclude_none=exclude_none)
 
 

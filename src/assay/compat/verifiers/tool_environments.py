@@ -30,7 +30,7 @@ from assay.compat.verifiers.typed_messages import (
     convert_func_to_tool_def,
 )
 from assay.concurrency import LoopThread
-from assay.envs.base_env import awaited, cleanup, stop, teardown
+from assay.envs.base_env import await_if_needed, cleanup, stop, teardown
 from assay.envs.tool_use import TOOL_SECONDS, call_tool_function
 from assay.errors import import_extra
 from assay.lazy import read_toml
@@ -138,11 +138,13 @@ class ToolEnv(MultiTurnEnv):
             try:
                 arguments = self._read_arguments(call["arguments"])
                 kind = None
-                arguments = await awaited(
+                arguments = await await_if_needed(
                     self.update_tool_args(call["name"], arguments, messages, state, **kwargs)
                 )
                 kind = ToolCallError
-                replies.append(await awaited(self.call_tool(call["name"], arguments, call["id"])))
+                replies.append(
+                    await await_if_needed(self.call_tool(call["name"], arguments, call["id"]))
+                )
             except Exception as error:
                 # What a subclass's own arguments raise ends the rollout; the model could do nothing about it.
                 # Nor could it about a machine or a server that is gone: that is not a wrong answer.
@@ -391,7 +393,7 @@ class SandboxEnv(StatefulToolEnv):
     @teardown
     async def teardown_sandbox_client(self) -> None:
         if hasattr(self.sandbox_client, "teardown"):
-            await awaited(self.sandbox_client.teardown())
+            await await_if_needed(self.sandbox_client.teardown())
 
 
 class PythonEnv(SandboxEnv):

@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
-from assay.envs.dataset import messages_of
+from assay.envs.dataset import read_messages
 from assay.errors import import_extra
 from assay.models import Reply
 from assay.models.callable_tool import CallableTool, assistant_message
@@ -176,7 +176,7 @@ def typed(value: object, field_name: str = "messages") -> list[Any]:
     """A chat with messages of these classes; those that have one are kept as they are."""
     chat = cast("list[Any]", value)
     if type(value) is not list or not all(isinstance(message, AttributeRecord) for message in chat):
-        chat = messages_of(cast("object", value), field_name)
+        chat = read_messages(cast("object", value), field_name)
     return as_records(chat)
 
 
