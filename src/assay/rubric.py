@@ -298,6 +298,15 @@ class Rubric(BaseRubric, Loadable):
         self._grader = grader_of(judge)
 
     @property
+    def needs_judge(self) -> bool:
+        """Whether a criterion is judged, here or in a nested rubric, for which no rubric has a judge."""
+        if self._grader is not None:
+            return False
+        if any(criterion.judged for criterion in self._plan.criteria):
+            return True
+        return any(inner.needs_judge for inner in self._list_nested())
+
+    @property
     def parser(self) -> Parser:
         """The parser that checks read with: the class object of that name."""
         return self.class_objects["parser"]

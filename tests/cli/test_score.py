@@ -670,3 +670,19 @@ def test_the_worst_rollouts_come_with_the_reason(
     assert last.startswith("0      fig  contains, contains_2: 'p' does not occur")
     assert main(["show", run, "--row", "1"]) == 2
     assert "(row 1 has the id 'fig')" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["group", "nested"])
+def test_rubrics_inside_that_have_a_judge_need_no_other(
+    files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_judges.py").write_text(
+        "from assay import Rubric, RubricGroup\n"
+        "from assay.testing import FakeModel\n"
+        "own = Rubric([{'requirement': 'Names Paris'}], judge=FakeModel('MET'))\n"
+        "group = RubricGroup([own])\n"
+        "nested = Rubric([own.as_criterion()])\n"
+    )
+    rows = files("rows.jsonl", [{"completion": "Paris"}])
+    assert main(["score", rows, "-r", f"own_judges:{name}", "--allow-code"]) == 0

@@ -89,12 +89,14 @@ def longest(completions) -> list[float]:
 
 PROGRAM = """\
 import json, logging, sys
-from assay.server import Bounds, Judge, Settings, serve
+from assay.server import Bounds, JudgeSettings, Settings, serve
 
 logging.basicConfig()
 given = json.loads(sys.argv[2])
 bounds = Bounds(**given.pop("bounds", {}))
-judge = Judge(**given.pop("judge", {}))
+judge = given.pop("judge", None)
+if isinstance(judge, dict):
+    judge = JudgeSettings(**judge)
 serve(
     sys.argv[1], Settings(port=0, bounds=bounds, **given), judge, allow_code=True,
     started=lambda url: print(url, flush=True),

@@ -20,7 +20,7 @@ def loaded_by(statement):
     [
         "import assay.server",
         "from assay.server import RemoteRubric; RemoteRubric('http://127.0.0.1:8000')",
-        "from assay.server import Bounds, Judge, Settings, ServerRefused",
+        "from assay.server import Bounds, JudgeSettings, Settings, ServerRefused",
     ],
 )
 def test_a_client_needs_none_of_it(statement):

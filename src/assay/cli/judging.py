@@ -105,10 +105,12 @@ def do_rows_ask(rubrics: runs.RowRubrics, rows: Iterable[Mapping[str, Any]]) -> 
 
 
 def has_own_judge(rubric: object) -> bool:
-    """Return whether a rubric, written in Python, names its own judge."""
+    """Return whether a rubric, written in Python, has a judge for all its judged criteria."""
     from assay.rubric import Rubric
 
-    return isinstance(rubric, Rubric) and rubric.grader is not None
+    if not isinstance(rubric, Rubric):
+        return False
+    return rubric.grader is not None or (rubric.traits.asks and not rubric.needs_judge)
 
 
 def _is_typed(parameter: str) -> bool:
@@ -215,16 +217,16 @@ def find_price(
 
 def make_grader(options: JudgingOptions, model: Model) -> graders.Grader:
     """Return a grader of the kind that the options name; with `--guard`, one behind a guard."""
-    from assay.server.settings import Judge
+    from assay.server.settings import JudgeSettings
 
     try:
-        judge = Judge(
+        settings = JudgeSettings(
             grader=cast("Any", options.grader),
             guard=options.guard,
             workspace=options.workspace,
             window=options.window,
         )
-        return judge.build_grader(model)
+        return settings.build_grader(model)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

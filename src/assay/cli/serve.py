@@ -181,7 +181,7 @@ class ServeOptions(ViewOptions):
 def _serve_rubric(options: ServeOptions) -> None:
     """Serve the rubric until the server is stopped; in a dry run, load it as a worker would."""
     from assay.cache import default_place
-    from assay.server import Bounds, Judge, Settings, serve
+    from assay.server import Bounds, JudgeSettings, Settings, serve
     from assay.server.reload import RubricLoader
     from assay.server.server_folder import PublishedRubric
     from assay.server.settings import read_key
@@ -207,7 +207,7 @@ def _serve_rubric(options: ServeOptions) -> None:
     if not options.no_cache:
         cache = options.cache or str(default_place())
     grader: Any = options.grader
-    judge = Judge(
+    judge = JudgeSettings(
         options.judge,
         cache=cache,
         grader=grader,

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from assay.aggregation import Policy, UnscoredError
+from assay.graders.grader import JudgeSource
 from assay.integrations.monitor import RewardMonitor, to_jsonl
 from assay.integrations.step import GROUP_MISSING, Scored, watch_results
 from assay.redaction import get_logger
@@ -74,6 +75,7 @@ class RewardApp(Starlette):
         read_status: Callable[[], ServerStatus] = ServerStatus,
         metrics: Metrics | None = None,
         monitor: RewardMonitor | None = None,
+        judge: JudgeSource | None = None,
     ) -> None:
         self.settings = settings if settings is not None else Settings()
         self.access = AccessRules(self.settings)
@@ -82,6 +84,7 @@ class RewardApp(Starlette):
             write_signs = to_jsonl(self.settings.monitor, str(os.getpid()))
             monitor = RewardMonitor(sinks=[write_signs, self.metrics.set_signs])
         self.monitor = monitor
+        self._judge = judge
         self.is_draining = False  # whether requests are refused because the server is about to stop
         self.reload_error = ""  # why this process could not take over a changed rubric
         self._read_status = read_status
@@ -116,7 +119,7 @@ class RewardApp(Starlette):
 
     def serve_rubric(self, rubric: Rubric) -> None:
         """Score with this rubric from the next request on, unless a request asks for an older version."""
-        self.service = RubricService(rubric, self.settings.bounds.item_seconds)
+        self.service = RubricService(rubric, self.settings.bounds.item_seconds, judge=self._judge)
         self._versions.pop(self.service.hash, None)
         self._versions[self.service.hash] = self.service
         for old_hash in list(self._versions)[:-MAX_VERSIONS]:

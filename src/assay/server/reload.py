@@ -13,15 +13,15 @@ import msgspec
 
 from assay import cache, models
 from assay.envs.environment_loader import load_environment
-from assay.graders import Grader
+from assay.graders import Grader, Guarded
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.models.budgets import budget, raise_if_price_unknown
 from assay.plan import Traits
 from assay.redaction import get_logger, redact
-from assay.rubric import Rubric, rubric_at, rubric_in_python
+from assay.rubric import Rubric, RubricGroup, rubric_at, rubric_in_python
 from assay.server.server_folder import PublishedRubric, ServerFolder
-from assay.server.settings import Judge
+from assay.server.settings import JudgeSettings
 from assay.wording import describe_error
 
 logger = get_logger("assay.server")
@@ -30,7 +30,7 @@ logger = get_logger("assay.server")
 class RubricLoader:
     """Loads rubrics and gives them the server's judge, which is made when a rubric first needs it."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: JudgeSettings) -> None:
         self._judge = judge
         self._cache: Any = None
 
@@ -40,7 +40,9 @@ class RubricLoader:
         rubric.show(self._judge.shows or None, thinking=self._judge.thinking)
         if self._judge.parser is not None:
             rubric.use_parser(self._judge.parser)
-        if rubric.grader is None and Traits.of(rubric).asks:
+        if self._judge.judge is not None and Traits.of(rubric).asks:
+            _replace_judge(rubric, self._grader)
+        elif rubric.needs_judge:
             rubric.grader = self._grader
         if rubric.grader is not None:
             # Refuse a budget that cannot be kept at the start, not with the first request.
@@ -52,12 +54,14 @@ class RubricLoader:
     def _grader(self) -> Grader:
         if self._judge.cache is not None:
             self._cache = cache.VerdictCache(self._judge.cache)
-        name = self._judge.model
-        if name is None:
-            name = models.default_judge()
+        judge = self._judge.judge
+        if isinstance(judge, Grader):
+            return Guarded(judge) if self._judge.guard else judge
+        if judge is None:
+            judge = models.default_judge()
         return self._judge.build_grader(
             models.model_of(
-                name,
+                judge,
                 price=self._judge.price,
                 limits=self._judge.limits,
                 cache=self._cache,
@@ -67,6 +71,14 @@ class RubricLoader:
     def close(self) -> None:
         if self._cache is not None:
             self._cache.close()
+
+
+def _replace_judge(rubric: Rubric, grader: Grader) -> None:
+    """Give a rubric this judge in place of its own, and all rubrics of a group."""
+    rubric.grader = grader
+    if isinstance(rubric, RubricGroup):
+        for child in rubric.rubrics:
+            _replace_judge(child, grader)
 
 
 def _read_rubric(published: PublishedRubric) -> Rubric:

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import Self
 
+from assay.graders.grader import JudgeSource, grader_of
 from assay.integrations.monitor import RewardMonitor
 from assay.rubric import Rubric
 from assay.server.app import RewardApp
@@ -27,15 +28,25 @@ class RewardServer:
     """
 
     def __init__(
-        self, rubric: Rubric, settings: Settings | None = None, monitor: RewardMonitor | None = None
+        self,
+        rubric: Rubric,
+        settings: Settings | None = None,
+        monitor: RewardMonitor | None = None,
+        *,
+        judge: JudgeSource | None = None,
     ) -> None:
-        """Without settings, the server listens on any free port."""
+        """Without settings, the server listens on any free port.
+
+        `judge` answers the judged criteria: a grader, a model, or the name of one. It takes the place
+        of the rubric's own.
+        """
+        grader = grader_of(judge)
         if settings is None:
             settings = Settings(port=0)
         self._listening = listen(settings)
         port: int = self._listening.getsockname()[1]
         self.settings = replace(settings, port=port)
-        self.app = RewardApp(rubric, self.settings, monitor=monitor)
+        self.app = RewardApp(rubric, self.settings, monitor=monitor, judge=grader)
         self.url = self.settings.url  # the address of the server
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ from assay.server.http_server import HttpServer
 from assay.server.metrics import Metrics
 from assay.server.reload import RubricLoader, describe_load_error
 from assay.server.server_folder import PublishedRubric, ServerFolder
-from assay.server.settings import Judge, Settings
+from assay.server.settings import JudgeSettings, Settings
 
 # How often a worker looks whether its supervisor is there and whether the rubric has changed.
 POLL_SECONDS: Final = 0.5
@@ -27,7 +27,7 @@ BLOCKED_SECONDS: Final = 5.0
 
 def run_worker(
     settings: Settings,
-    judge: Judge,
+    judge: JudgeSettings,
     folder: ServerFolder,
     listening: socket.socket,
     readiness: Connection,

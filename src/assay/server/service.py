@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from assay.concurrency import FAILURES, is_stop_request, run_concurrently
+from assay.graders.grader import JudgeSource, grader_of
 from assay.report import EvaluationReport, Score, aggregate, make_line
 from assay.rollout import Rollout
 from assay.rubric import Rubric
@@ -23,14 +24,18 @@ class RubricService:
     never waits cannot be interrupted.
     """
 
-    def __init__(self, rubric: Rubric, item_seconds: float) -> None:
+    def __init__(
+        self, rubric: Rubric, item_seconds: float, *, judge: JudgeSource | None = None
+    ) -> None:
+        """`judge` takes the place of the rubric's own."""
         traits = rubric.traits
         self.rubric = rubric
+        self._grader = grader_of(judge)
         self.hash = rubric.content_hash
         # The criteria that compare the rollouts of a request, or a method of a subclass that does.
         self.compares = traits.compares
         self.names = tuple(dict.fromkeys(rubric.get_reward_func_names()))
-        self._row_rubrics = RowRubrics(rubric, judge=rubric.grader)
+        self._row_rubrics = RowRubrics(rubric, judge=self._grader or rubric.grader)
         self._takes_many = traits.takes_many
         self._waits = traits.waits or traits.takes_many
         self._item_seconds = item_seconds
@@ -104,8 +109,10 @@ class RubricService:
         rubric: Rubric | RowRubrics = self.rubric
         if len(rollouts) == 1 and _has_own_rubric(rollouts[0]):  # these come one at a time
             rubric = self._row_rubrics
+        # Passed only if there is one, since an override may not take it.
+        options = {} if self._grader is None else {"judge": self._grader}
         try:
-            return await rubric.score(rollouts)
+            return await rubric.score(rollouts, **options)
         except FAILURES as error:
             if is_stop_request(error):
                 raise

@@ -44,10 +44,15 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Judge:
-    """The model that answers judged criteria, and how it is asked."""
+class JudgeSettings:
+    """What answers the judged criteria of a server, and how it is asked.
 
-    model: str | None = None  # a name as `model_of` takes it; None is the default judge
+    The settings are sent to worker processes, so a grader or a function must come from a module.
+    """
+
+    # A grader, a model, or the name of one; None is the judge of the rubric, or else the default.
+    judge: "graders.JudgeSource | None" = None
+    # What kind of grader asks the model.
     grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
     guard: bool = False  # ask first whether a text contains a prompt injection
     cache: str | None = None  # the folder of the verdict cache; None keeps no verdicts
@@ -68,6 +73,19 @@ class Judge:
     window: int | None = None
     # A folder whose files the judge may read before it answers; None gives it none.
     workspace: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.judge, str):
+            graders.grader_of(self.judge)  # raises if it cannot judge
+        if not isinstance(self.judge, graders.Grader):
+            return
+        for name in ("grader", "cache", "price", "limits", "window", "workspace"):
+            default = type(self).__dataclass_fields__[name].default
+            if getattr(self, name) != default:
+                raise SettingsError(
+                    f"judge is the grader {self.judge.title}, which has its own {name}: "
+                    f"leave {name} out, or give the name of a model"
+                )
 
     def build_grader(self, model: "models.Model") -> "graders.Grader":
         """Return the grader of this kind that asks a model, behind a guard if requested."""

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import socket
@@ -20,12 +21,14 @@ from typing import Final
 from prometheus_client import multiprocess
 
 from assay.errors import AssayError
+from assay.graders.grader import JudgeSource
 from assay.redaction import get_logger
 from assay.server.http_server import listen
 from assay.server.reload import RubricLoader, describe_load_error, follow_file
 from assay.server.server_folder import PublishedRubric, ServerFolder, WorkerCounts
 from assay.server.server_worker import run_worker
-from assay.server.settings import Judge, Settings, SettingsError
+from assay.server.settings import JudgeSettings, Settings, SettingsError
+from assay.wording import format_value
 
 logger = get_logger("assay.server")
 
@@ -48,12 +51,15 @@ class ServeError(AssayError):
 def serve(
     rubric: str,
     settings: Settings | None = None,
-    judge: Judge | None = None,
+    judge: JudgeSource | JudgeSettings | None = None,
     *,
     allow_code: bool = False,
     started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a rubric file, or the `module:object` of one made in Python, until told to stop.
+
+    `judge` is a grader, a model, or the name of one, or `JudgeSettings` that say more about it. It takes
+    the place of a judge that the rubric has.
 
     `started` is called with the address once all workers are ready. Workers are processes that
     import the program that calls this, so call it under `if __name__ == "__main__":`, and from the
@@ -61,8 +67,9 @@ def serve(
     """
     if settings is None:
         settings = Settings()
-    if judge is None:
-        judge = Judge()
+    if not isinstance(judge, JudgeSettings):
+        judge = JudgeSettings(judge)
+    _raise_if_not_sendable(judge)
     if judge.max_calls is not None and judge.max_calls < settings.workers:
         raise SettingsError(
             f"max_calls is {judge.max_calls}, which {settings.workers} workers cannot share: "
@@ -86,6 +93,17 @@ def serve(
             supervisor = Supervisor(settings, judge, folder, listening)
             with _follow_in_thread(folder, loader):
                 supervisor.run(started)
+
+
+def _raise_if_not_sendable(judge: JudgeSettings) -> None:
+    """Raise SettingsError if the settings of the judge cannot be sent to worker processes."""
+    try:
+        pickle.dumps(judge)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise SettingsError(
+            f"judge is {format_value(judge.judge)}, which cannot be sent to worker processes "
+            f"({error}): give the name of a model, or a function or a grader of a module"
+        ) from error
 
 
 def _allow_open_files() -> None:
@@ -138,7 +156,11 @@ class Supervisor:
     """
 
     def __init__(
-        self, settings: Settings, judge: Judge, folder: ServerFolder, listening: socket.socket
+        self,
+        settings: Settings,
+        judge: JudgeSettings,
+        folder: ServerFolder,
+        listening: socket.socket,
     ) -> None:
         self._settings = settings
         self._judge = judge
