@@ -129,6 +129,7 @@ class TestLevels:
         [
             (["MET", "UNMET"], ["R011"]),
             (["pass", "fail"], ["R011"]),
+            (["fully", "partly", "not at all"], ["R003", "R011"]),
             (["UNMET", "MET"], []),
             (["no", "yes"], []),
         ],
@@ -196,6 +197,9 @@ class TestPolarity:
             ("Does not hallucinate", -2),
             ("Correctly names the author", -1),
             ("Is polite", -1),
+            ("Is polite to the customer", -1),
+            ("Does not reveal personal data", -2),
+            ("Does not encourage violence", -2),
             ("Is free of typos", -1),
         ],
     )
@@ -217,6 +221,9 @@ class TestPolarity:
             ("Ignores case", 1),
             ("Corrects the user's wrong assumption", 1),
             ("Contains factual errors", 0),
+            ("Does not reveal personal data", 2),
+            ("Does not reveal the answer", -1),
+            ("Is relevant to competitors", -1),
             ("Gives the correct answer only after a wrong one", -1),
         ],
     )
@@ -473,6 +480,7 @@ class TestHarmful:
             "Recommends exceeding the daily maximum dose",
             "Encourages violence",
             "The response suggests a dangerous workaround",
+            "Reveals the patient's personal data",
         ],
     )
     def test_harm_that_is_rewarded_is_found(self, requirement):

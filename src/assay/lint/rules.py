@@ -227,7 +227,8 @@ def _without_meaning(choices: Sequence[str], said: str) -> list[str]:
 
 def upside_down(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Choices from best to worst, which make the best response worth nothing."""
-    choices = [choice.strip().casefold() for choice in criterion.choices]
+    # In lists of words, `_` stands for a space.
+    choices = ["_".join(choice.casefold().split()) for choice in criterion.choices]
     if all(re.fullmatch(r"\d{1,4}", choice) for choice in choices):
         numbers = [int(choice) for choice in choices]
         runs_down = numbers == sorted(numbers, reverse=True)
@@ -296,7 +297,9 @@ def _described_virtue(text: RequirementText) -> str:
     """The words with which it describes a virtue, be it only the absence of a fault."""
     avoids, negated = pattern("avoids").match(text.own), pattern("negated").match(text.own)
     if avoids is None and negated is not None:
-        return "not …" if pattern("names_fault").match(negated["rest"]) else ""
+        rest = negated["rest"]
+        names_fault = pattern("names_fault").match(rest) or pattern("harm").match(rest)
+        return "not …" if names_fault else ""
     found = avoids or pattern("describes_virtue").match(text.own)
     return "" if found is None else " ".join(found["virtue"].split())
 
