@@ -415,7 +415,7 @@ def _rollouts_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[Rollout
     sizes = {name: len(column) for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{size} {name}s" for name, size in sizes.items())
-        raise ValueError(f"the columns differ in length ({listed}): give one of each per rollout")
+        raise ValueError(f"the columns differ in length ({listed}): give one value per rollout")
     rollouts: list[Rollout] = []
     for values in zip(*columns.values(), strict=True):
         fields = dict(zip(columns, values, strict=True))

@@ -154,8 +154,9 @@ class CheckFunction:
         # Some tables call the completion itself `text`.
         if column is not ABSENT and column != completion:
             raise SignatureError(
-                f"check {self.name!r} takes {parameter.name!r}, which is made of the completion, "
-                f"but the data have a column {field!r} too: rename the column, or take `state` "
+                f"check {self.name!r} takes {parameter.name!r}, which is computed from the "
+                f"completion, but the data have a column {field!r} too: rename the column, or take "
+                "`state` "
                 "and read it from there"
             )
         if field == "text":

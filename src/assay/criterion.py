@@ -344,7 +344,7 @@ class Criterion(BaseModel):
     def _check_requirement(cls, requirement: str | None) -> str | None:
         """Raise if the requirement is blank."""
         if requirement is not None and not requirement.strip():
-            raise ValueError(f"requirement {requirement!r} is blank: write what must hold")
+            raise ValueError(f"requirement {requirement!r} is blank: write what must be true")
         return requirement
 
     @field_validator("choices")
@@ -402,7 +402,7 @@ class Criterion(BaseModel):
         if self.when_false == "unmet" and self.weight < 0:
             raise ValueError(
                 f"when_false is 'unmet', but the weight is {self.weight:g}: a fault that was not "
-                "looked for would count as absent, so use not_applicable"
+                "checked would count as absent, so use not_applicable"
             )
         return self
 
@@ -456,7 +456,7 @@ def check_reference_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError(f"reference has the column {column!r}: give the name of a column")
         if column.partition(".")[0] == "completion":
             raise ValueError(
-                f"reference is {column!r}, which is what is judged: name another column"
+                f"reference is {column!r}, which is the text to be judged: name another column"
             )
     return columns
 

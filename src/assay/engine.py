@@ -579,11 +579,11 @@ def _convert_nested_report(report: EvaluationReport) -> Score:
     """Return the report of a nested rubric as the answer of one criterion."""
     lines = tuple(report.lines)
     if not report.applies and any(line.counted for line in lines):
-        reason = "none of its counted criteria applies to this rollout"
+        reason = "none of its weighted criteria applies to this rollout"
         return Score.not_applicable(reason)._replace(lines=lines)
     if report.score is None:
         errors = [f"{name}: {error}" for name, error in report.errors.items()]
-        message = "; ".join(errors) or "nothing in it counts"
+        message = "; ".join(errors) or "it has no weighted criterion"
         return Score(error=f"GradingError: {message}", lines=lines)
     reason = f"judges were shown: {report.shown}" if report.shown else ""
     return Score(report.score, reason, lines=lines)

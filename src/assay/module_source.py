@@ -1,4 +1,4 @@
-"""Read what code says about modules, without importing any of them."""
+"""Read the source of modules without importing them."""
 
 import sys
 from collections.abc import Iterator

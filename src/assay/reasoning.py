@@ -1,4 +1,4 @@
-"""Find reasoning in a text: what a model writes for itself before it answers.
+"""Find the reasoning in a text, which a model writes before it answers.
 
 Reasoning stands between markers, such as `<think>` and `</think>`, which depend on the chat
 template of the model. `assay.messages` reads the reasoning that arrives in fields of messages.

@@ -21,7 +21,7 @@ from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.wording import describe_error
 
 # The error of a rollout that is unscored although nothing failed.
-NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
+NOTHING_APPLIES = "NotApplicable: no weighted criterion applies to this rollout"
 
 
 class Citation(TypedDict, total=False):

@@ -66,9 +66,9 @@ def format_score(report: EvaluationReport) -> str:
     if report.score is not None:
         return f"{report.score:.3g}"
     if report.scored:
-        return f"reward {report.raw_score:.3g}, and no score, since nothing can be gained"
+        return f"reward {report.raw_score:.3g}, and no score, since no criterion can add points"
     if not report.applies:
-        return "unscored, since no counted criterion applies"
+        return "unscored, since no weighted criterion applies"
     return f"unscored, no answer to {report.asked - report.answered} of {report.asked} criteria"
 
 

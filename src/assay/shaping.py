@@ -1,4 +1,4 @@
-"""Shape rewards: change the rewards that the criteria give, for example by a penalty for length.
+"""Shape rewards: change the rewards from the criteria, for example with a length penalty.
 
 A shaping is a list of parts, which are applied in order. A part takes the scored rollouts of a
 batch and returns a new reward for each. Rollouts without a reward are left out.

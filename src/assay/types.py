@@ -1,4 +1,4 @@
-"""Types of messages, states and reward functions, as users pass them in."""
+"""Types of the messages, states and reward functions that users pass in."""
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Literal, Self, TypeAlias, TypedDict

@@ -1,4 +1,4 @@
-"""A rubric that may change while training runs. Each score carries the hash of its version."""
+"""A rubric that may change during training. Each score carries the hash of its version."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy

@@ -194,7 +194,7 @@ class TestGoingOn:
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            ({"make": given(Rubric([lambda completion: 1]))}, "the rubric is another"),
+            ({"make": given(Rubric([lambda completion: 1]))}, "the rubric has changed"),
             ({"mapping": {"completion": "prompt"}}, "map was {}, and is {'completion': 'prompt'}"),
             ({"resume": False}, "holds a run already"),
         ],

@@ -59,7 +59,7 @@ def test_a_newer_schema_is_refused(postgres_url):
     open_store(postgres_url).close()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("UPDATE assay_cache SET schema_version = 99")
-    with pytest.raises(CacheError, match=r"newer assay.*schema 99"):
+    with pytest.raises(CacheError, match=r"newer version of assay.*schema 99"):
         open_store(postgres_url)
 
 

@@ -104,7 +104,7 @@ def test_somebody_elses_database_is_left_alone(tmp_path):
     path = tmp_path / "bank.db"
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE accounts (owner TEXT)")
-    with pytest.raises(CacheError, match="database of something else"):
+    with pytest.raises(CacheError, match="database of another program"):
         open_store(path)
     assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("accounts",)]
     other.close()
@@ -117,7 +117,7 @@ def test_a_newer_schema_is_refused(tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(CacheError, match=r"newer assay.*schema 99.*upgrade"):
+    with pytest.raises(CacheError, match=r"newer version of assay.*schema 99.*upgrade"):
         open_store(path)
 
 

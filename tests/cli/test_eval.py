@@ -200,7 +200,7 @@ class TestEval:
         done = assay("eval", some, "-m", server.model)
         assert (done.code, "1 of 2 rows" in done.err) == (2, True)
         done = assay("eval", files("none.jsonl", QUESTIONS), "-m", server.model)
-        assert (done.code, "nothing scores the answers" in done.err) == (2, True)
+        assert (done.code, "there is no rubric to score the answers" in done.err) == (2, True)
         assert server.calls == 0
 
     def test_runs_by_the_rubrics_of_rows_are_compared_by_their_criteria(

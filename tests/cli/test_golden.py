@@ -142,7 +142,7 @@ def test_an_example_has_the_columns_that_criteria_name(tested: Any) -> None:
 @pytest.mark.parametrize(
     ("score", "message"),
     [
-        ({"at_least": 0.8, "at_most": 0.2}, "no score is in between"),
+        ({"at_least": 0.8, "at_most": 0.2}, "no score is between the two"),
         ({"minimum": 1}, "give {at_least: 0.8}"),
         ("high", "give {at_least: 0.8}"),
     ],

@@ -482,7 +482,7 @@ class TestWorkspace:
             (["nowhere"], "the workspace 'nowhere' is not a folder: name one that is there"),
             (
                 [".", "--grader", "one-shot"],
-                "--workspace needs a judge that is asked one criterion at a time",
+                "--workspace needs a judge that is asked about one criterion at a time",
             ),
         ],
     )

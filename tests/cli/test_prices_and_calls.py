@@ -110,7 +110,7 @@ def test_two_models_have_a_price_each(assay: Any, serve: Any, data: str, rubric:
     command = ("eval", data, "-r", rubric, "-m", model.model, "--judge", judge.model, "--no-cache")
     unclear = assay(*command, "--price", "0,0")
     assert unclear.code == 2
-    assert "say whose price it is" in unclear.err
+    assert "name the model, as in" in unclear.err
     incomplete = assay(*command, "--budget", "1", "--price", f"{model.model}=0,0")
     assert f"the price of {judge.model} is not known" in incomplete.err
     incomplete = assay(*command, "--budget", "1", "--price", f"{judge.model}=0,0")

@@ -260,7 +260,7 @@ class TestCosts:
             out, err = process.communicate(timeout=30)
         found = json.loads(out)["hardened"]
         assert (process.returncode, found["complete"]) == (130, False)
-        assert b"stopped before all was asked; answers so far are kept in" in err
+        assert b"stopped before all questions were asked; answers so far are kept in" in err
         calls = server.calls
         assert calls >= 2
         done = subprocess.run(command, capture_output=True, timeout=30, check=True)

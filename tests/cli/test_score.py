@@ -189,7 +189,7 @@ class TestEndings:
         assert score("--fail-interval-under", "0.09", *kept).code == 0
         done = score("--fail-interval-under", "0.1", *kept, *(["--resume"] if kept else []))
         assert done.code == 100
-        assert "its 95 % interval begins at 0.0945312, which is below 0.1" in done.err
+        assert "its 95 % interval starts at 0.0945312, which is below 0.1" in done.err
         done = score("--fail-rollout-under", "0.3", *kept, *(["--resume"] if kept else []))
         assert done.code == 100
         assert "1 of 2 rollouts scores below 0.3: " in done.err
@@ -237,7 +237,7 @@ class TestEndings:
         score("-o", "run")
         done = score("-o", "run", "--resume", by=files("other.json", CHECKS[:1]))
         assert done.code == 2
-        assert "the rubric is another ('short' is gone)" in done.err
+        assert "the rubric has changed ('short' is gone)" in done.err
 
     def test_a_bad_line_is_named_after_what_stands_before_it(self, score: Any, files: Any) -> None:
         """Which is kept."""

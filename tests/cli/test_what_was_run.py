@@ -166,7 +166,7 @@ def test_other_data_are_refused_even_if_changes_are_allowed(evaluate: Any, files
     files("questions.jsonl", [*QUESTIONS, {"id": "new", "question": "?", "answer": "!"}])
     code, error = evaluate("--resume", "--allow-changes")
     assert code == 2
-    assert "the data is another" in error
+    assert "the data have changed" in error
 
 
 def add(a: int, b: int) -> int:
@@ -286,4 +286,4 @@ def test_a_reply_to_an_equal_request_of_another_rollout_says_so(
     assert sorted(sources) == ["flight", "model", "model", "model"]
     printed = show(capsys, "--row", "fr", "--sample", "0", "--requests")
     printed += show(capsys, "--row", "fr", "--sample", "1", "--requests")
-    assert "reply to an equal request of another rollout: this one was not sent" in printed
+    assert "reply to an identical request of another rollout: this request was not sent" in printed

@@ -16,7 +16,7 @@ ROWS = [{"prompt": "Where?", "completion": "Paris"}, {"prompt": "Who?", "complet
 RUBRICS = {
     "a colon in a text": (
         "- requirement: Names the city: Paris\n",
-        "rubric.yaml:1: Failed to parse YAML: a colon is inside of a text: put the text in quotes, "
+        "rubric.yaml:1: Failed to parse YAML: a text contains a colon: put it in quotes, "
         'requirement: "Names the city: Paris"',
     ),
     "a colon in a check": (
@@ -65,7 +65,7 @@ RUBRICS = {
     ),
     "two criteria of one name": (
         "- {name: a, check: {contains: Paris}}\n- {name: a, check: {contains: Rome}}\n",
-        "criterion 2: name is 'a', as for criterion 1: give each its own",
+        "criterion 2: name is 'a', as for criterion 1: give each its own name",
     ),
     "a misspelt check": (
         "- check: {contians: Paris}\n",
@@ -89,11 +89,11 @@ RUBRICS = {
     ),
     "an apostrophe in quotes": (
         "- requirement: 'It's polite'\n",
-        'use other ones around it, requirement: "It\'s polite"',
+        'use the other kind around it, requirement: "It\'s polite"',
     ),
     "a quotation mark that is not closed": (
         '- requirement: "Names Paris\n  weight: 2\n- requirement: Names Ada\n',
-        "rubric.yaml:1: Failed to parse YAML: a quotation mark begins a text that has no end",
+        "rubric.yaml:1: Failed to parse YAML: a quotation mark is not closed",
     ),
     "a bracket that is not closed": (
         "- check: {contains: Paris\n- check: {contains: Ada}\n",
@@ -125,7 +125,7 @@ RUBRICS = {
     ),
     "a decimal comma in braces": (
         "- {check: {contains: Paris}, weight: 1,5}\n",
-        "a comma is inside of the value of 'weight': write weight: 1.5",
+        "a comma is inside the value of 'weight': write weight: 1.5",
     ),
     "a comma in braces": (
         "- {requirement: Names Paris, the city, weight: 2}\n",
@@ -171,7 +171,7 @@ COMMANDS = {
     ),
     "swapped arguments": (
         "score rubric.yaml -r rows.jsonl",
-        "rows.jsonl is a table, not a rubric: -r takes the rubric",
+        "rows.jsonl is a table, not a rubric: pass the rubric with -r",
     ),
     "a rubric in place of data": (
         "score rubric.yaml",

@@ -105,7 +105,7 @@ async def test_labels_are_asked_for_and_checked(serve: Any) -> None:
     server = serve(warm, faults=[Fault.saying(cool)])
     report = await Rubric([SCALE]).grade("x", judge=PerCriterionGrader(model=at(server)))
     assert (report.report[0].verdict, report.score) == ("warm", 1.0)
-    assert "'cool' was not on offer (cold, polite, warm)" in server.asked[1].user
+    assert "'cool' is not one of the choices (cold, polite, warm)" in server.asked[1].user
     assert server.asked[0].body["response_format"]["json_schema"]["name"] == "ChoiceOutput"
 
 

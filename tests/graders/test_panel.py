@@ -143,7 +143,7 @@ async def test_no_judge_answered(rubric_of: Any, partial_report: Any) -> None:
 async def test_a_quorum(rubric_of: Any, partial_report: Any) -> None:
     """One answer of three is too few for a quorum of two."""
     report = await partial_report(rubric_of(1), Panel(judges("MET", DOWN, DOWN), quorum=2))
-    assert "1 of 3 judges answered, and 2 must" in report.report[0].error
+    assert "1 of 3 judges answered, but 2 are needed" in report.report[0].error
     enough = await rubric_of(1).grade("x", Panel(judges("MET", "MET", DOWN), quorum=2))
     assert enough.score == 1.0
 

@@ -141,7 +141,7 @@ async def test_a_label_that_was_not_offered(partial_report: Any) -> None:
     """MET is no label of this scale; the judge's reason is kept."""
     report = await partial_report(Rubric([SCALE]), PerCriterionGrader(FakeModel(MET)))
     assert report.report[0].error == (
-        "JudgeError: the verdict 'MET' was not on offer (poor, fair, good)"
+        "JudgeError: the verdict 'MET' is not one of the choices (poor, fair, good)"
     )
     assert report.report[0].reason == "it does"
 

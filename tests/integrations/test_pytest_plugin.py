@@ -50,7 +50,7 @@ def test_the_interval_is_asked_for_by_name():
     """10 of 10 is a mean of 1, with a lower bound of 0.722."""
     rollouts = answers(*["yes"] * 10)
     assert_grades(Rubric([says_yes]), rollouts, fail_under=0.8, fail_interval_under=0.72)
-    with pytest.raises(AssertionError, match=r"interval begins at 0\.722467, which is below 0\.8"):
+    with pytest.raises(AssertionError, match=r"interval starts at 0\.722467, which is below 0\.8"):
         assert_grades(Rubric([says_yes]), rollouts, fail_interval_under=0.8)
 
 

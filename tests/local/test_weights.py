@@ -75,7 +75,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path):
     """By its first letters."""
     path = tmp_path / "essay.gguf"
     path.write_text("It was a dark night")
-    with pytest.raises(Refused, match="is no GGUF file"):
+    with pytest.raises(Refused, match="is not a GGUF file"):
         weights_file(f"local:{path}")
 
 

@@ -285,7 +285,7 @@ async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, questio
         budget(dollars=10.0, spent=9.999),
         pytest.raises(
             BudgetExceeded,
-            match=r"\$9.9990 of \$10.0000 are spent \(\$9.9990 of it in earlier sittings\)",
+            match=r"\$9.9990 of \$10.0000 are spent \(\$9.9990 of it in earlier sessions\)",
         ),
     ):
         await model(question())

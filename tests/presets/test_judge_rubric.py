@@ -214,7 +214,7 @@ class TestTheTemplate:
 
     def test_one_that_shows_no_response_is_refused(self) -> None:
         """At construction."""
-        with pytest.raises(RubricError, match="does not show the judge what it is to judge"):
+        with pytest.raises(RubricError, match="does not show the judge the text to be judged"):
             JudgeRubric(judge_model=says("8"), template="Score {answer} from 0-10")
 
 

@@ -134,7 +134,7 @@ class TestAnotherRun:
         write(tmp_path, Row("0"), told=about(Rubric([{"requirement": "Is kind"}])))
         told = about(Rubric([{"requirement": "Is kind", "weight": 2}, {"requirement": "Is brief"}]))
         said = self.refused(tmp_path, told)
-        assert "'is_brief' is new, 'is_kind' says something else" in said
+        assert "'is_brief' is new, 'is_kind' has another wording" in said
 
     def test_with_other_settings(self, tmp_path):
         """Those that decide results; how much at once does not."""
@@ -151,7 +151,7 @@ class TestAnotherRun:
         write(tmp_path, Row("0"), told=about(data=data))
         Journal.open(tmp_path, about(data={**data, "source": "b.jsonl"}), resume=True).close()
         told = about(data={"source": "a.jsonl", "fingerprint": "f2"})
-        assert "the data is another (its hash was f1, and is f2)" in self.refused(tmp_path, told)
+        assert "the data have changed (the hash was f1, and is f2)" in self.refused(tmp_path, told)
 
     def test_by_another_judge_or_of_another_model(self, tmp_path):
         """Both are named."""

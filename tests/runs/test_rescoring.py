@@ -288,7 +288,7 @@ async def test_it_can_be_resumed(tmp_path):
 async def test_a_run_is_not_written_over_by_itself(tmp_path):
     """Its rows are being read."""
     run = await saved(tmp_path, Rubric([lambda: 1.0]))
-    with pytest.raises(RunError, match="would be written over"):
+    with pytest.raises(RunError, match="would be overwritten"):
         await rescore(run, Rubric([lambda: 0.5]), tmp_path / "." / "")
 
 

@@ -36,9 +36,12 @@ async def test_each_row_is_scored_by_its_own_rubric(tmp_path):
         ([], "No criteria found"),
         ("prose about what is good", "holds 'prose about what is good': give a list of criteria"),
         ("[{]", "Failed to parse JSON"),
-        (7, "holds 7: give a list of criteria, or name the column otherwise"),
+        (7, "holds 7: give a list of criteria, or rename the column"),
         ([{"check": "os:getcwd"}], "names code"),
-        ([{"check": {"contains": "x"}, "weight": float("nan")}], "what no rubric file can"),
+        (
+            [{"check": {"contains": "x"}, "weight": float("nan")}],
+            "values that a rubric file cannot contain",
+        ),
     ],
 )
 async def test_a_rubric_that_cannot_be_read_is_an_error_of_its_row(tmp_path, own, words):

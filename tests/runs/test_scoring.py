@@ -114,8 +114,8 @@ class TestKeys:
                 [{"id": "a", "sample": 0}, {"id": "a", "sample": 0}],
                 "row 1 is example 'a', sample 0",
             ),
-            ([{"id": "a"}, {}], "row 1 has no `id`, and the rows before it have one"),
-            ([{}, {"id": "a"}], "row 1 has its own `id`, and the rows before it have none"),
+            ([{"id": "a"}, {}], "row 1 has no `id`, but the rows before it have one"),
+            ([{}, {"id": "a"}], "row 1 has its own `id`, but the rows before it have none"),
             ([{"id": "a"}, {"id": "a", "sample": 1}], "row 1 has its own `sample`"),
         ],
     )
@@ -235,12 +235,12 @@ class TestGroups:
 
     async def test_rollouts_that_stand_apart_are_refused(self):
         """They could not be compared without keeping everything."""
-        with pytest.raises(RunError, match="those of 'a' do not stand together: sort the rows"):
+        with pytest.raises(RunError, match="those of 'a' are not adjacent: sort the rows"):
             await score_rows(self.RUBRIC, [{"id": name, "completion": ""} for name in "aba"])
 
     async def test_rows_that_do_not_say_their_example_are_refused(self):
         """Nobody could tell what to compare."""
-        with pytest.raises(RunError, match="row 0 does not say which it belongs to"):
+        with pytest.raises(RunError, match="row 0 does not name its example"):
             await score_rows(self.RUBRIC, texts("x", "y"))
 
     async def test_a_group_is_done_again_whole_and_saved_in_part(self, tmp_path):
@@ -432,7 +432,7 @@ class TestBrokenInput:
 
         await score_rows(PARIS, rows_of(path), folder=tmp_path / "run", about=about())
         path.write_text('{"completion": "Paris"}\n{"completion": "Rome"}\n')
-        with pytest.raises(RunError, match="the data is another"):
+        with pytest.raises(RunError, match="the data have changed"):
             await score_rows(
                 PARIS, rows_of(path), folder=tmp_path / "run", about=about(), resume=True
             )

@@ -65,7 +65,7 @@ def test_beyond_what_is_under_way_scoring_is_refused_and_health_is_not(
             door.waiting.acquire()
         refused = asking(server.url, "/slime", {"response": "4"})
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        assert "2 requests are under way" in refused.error
+        assert "2 requests are in progress" in refused.error
         for path in ("/health", "/ready", "/metrics", "/v1/rubric"):
             assert asking(server.url, path, method="GET").status == 200
         metrics = metrics_of(server.url)
@@ -87,7 +87,7 @@ def test_bytes_are_limited_too(slow, door, asking):
         refused = asking(server.url, "/v1/score", GOOD)
         door.opened.set()
         assert refused.status == 429
-        assert "8000 bytes are under way" in refused.error
+        assert "8000 bytes are in progress" in refused.error
         assert [future.result().status for future in asked] == [200] * 8
 
 

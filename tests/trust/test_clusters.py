@@ -52,7 +52,7 @@ def test_examples_that_are_all_alike_are_not_certain():
     share, other = clustered.estimate(SHARE), clustered.estimate(MEAN)
     assert (share.value, share.high) == (1.0, 1.0)
     assert share.low == pytest.approx(10 / (10 + 1.959964**2))
-    assert (other.low, other.reason) == (None, "no interval: all 10 examples are alike in this")
+    assert (other.low, other.reason) == (None, "no interval: all 10 examples are equal in this")
 
 
 def test_a_share_of_few_is_that_of_few():

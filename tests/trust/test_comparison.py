@@ -196,7 +196,7 @@ def test_scores_by_different_rubrics_are_not_compared(make_run):
     assert (short.name, short.worse, short.direction) == ("is_short", 8, "worse")
     assert found.decide(("a", "b")).startswith(
         "The scores of a and b cannot be compared, because the runs used different rubrics; of the "
-        "one criterion that both share, is_short is worse in b: 1.000 lower (0.000 against 1.000"
+        "only criterion that both share, is_short is worse in b: 1.000 lower (0.000 against 1.000"
     )
 
 

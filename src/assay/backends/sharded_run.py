@@ -110,7 +110,7 @@ class ShardedRun:
             if self._compares:
                 raise RunRefused(
                     f"criterion {self._compares!r} compares the rollouts of an example, and those "
-                    f"of {repeated[0]!r} do not stand together: sort the rows by example"
+                    f"of {repeated[0]!r} are not adjacent: sort the rows by example"
                 )
             self._tallies_are_whole = False
             with RunWriter(part) as other:

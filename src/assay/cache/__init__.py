@@ -1,4 +1,4 @@
-"""The verdict cache: what a judge answered once is not asked, or paid for, again."""
+"""The verdict cache: a question that a judge has answered is not asked, or paid for, again."""
 
 from assay.lazy import attach
 

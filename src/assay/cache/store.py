@@ -327,7 +327,7 @@ class Store:
             and number("PRAGMA application_id") != APPLICATION_ID
         ):
             advice = "point ASSAY_CACHE or cache= at a place of its own"
-            raise CacheError(f"{self.where} is an SQLite database of something else: {advice}")
+            raise CacheError(f"{self.where} is an SQLite database of another program: {advice}")
         self._refuse_newer(number("PRAGMA user_version"))
         # Several hosts cannot share the memory that WAL needs, and would spoil the file.
         connection.execute(
@@ -373,9 +373,7 @@ class Store:
 
     def _refuse_newer(self, version: int) -> None:
         if version > SCHEMA_VERSION:
-            newer = (
-                f"was written by a newer assay (schema {version}, this one knows {SCHEMA_VERSION})"
-            )
+            newer = f"was written by a newer version of assay (schema {version}, this version knows {SCHEMA_VERSION})"
             raise CacheError(
                 f"{self.where} {newer}: upgrade assay, or point ASSAY_CACHE at another place"
             )

@@ -1,4 +1,4 @@
-"""VerdictCache stores verdicts and looks them up for running event loops, without holding them up."""
+"""VerdictCache stores verdicts and looks them up without blocking the event loops that ask."""
 
 import asyncio
 import atexit

@@ -1,4 +1,4 @@
-"""The command `assay`. One file a command, loaded when it is used.
+"""The command `assay`. Each command is a file, loaded when it is used.
 
 The module of a command has `command`, a click command or group, which returns the exit code, and is
 listed in `root.COMMANDS`. Help and completion must come at once, so modules import what takes long

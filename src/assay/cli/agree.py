@@ -1,4 +1,4 @@
-"""`assay agree RUN [LABELS]...`: measure how far the judge of a run agrees with people."""
+"""`assay agree RUN [LABELS]...`: measure how well the judge of a run agrees with people."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def _make_notes(agreement: trust.Agreement, weights: Mapping[str, float]) -> Ite
     yield from _describe_missing_answers(agreement)
     if not any(criterion.people.pairs for criterion in agreement.criteria):
         yield (
-            "no rollout was labelled by two people, so it is not known how far people agree: "
+            "no rollout was labelled by two people, so agreement between people is unknown: "
             "have some labelled twice"
         )
     if agreement.overall.ties:

@@ -203,8 +203,7 @@ def _make_config_option() -> click.Option:
         is_eager=True,  # read before the options whose defaults it holds
         expose_value=False,
         callback=use_config_file,
-        help="A file with settings, which is trusted. A file that was only found in this folder "
-        "or above cannot name Python code or send keys to other machines.",
+        help="A file with settings, which is trusted. A file that is found automatically in this folder or above cannot name Python code or send keys to other machines.",
     )
 
 

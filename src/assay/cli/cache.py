@@ -1,4 +1,4 @@
-"""`assay cache inspect|prune|export|import`: look after the verdicts that are kept."""
+"""`assay cache inspect|prune|export|import`: manage the cached verdicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _cache_option = click.option(
     metavar="PLACE",
     envvar="ASSAY_CACHE",
     show_envvar=True,
-    help="The cache of verdicts: a folder, a file or a postgresql:// URL; by default yours.",
+    help="The cache of verdicts: a folder, a file or a postgresql:// URL; by default your own.",
 )
 
 _selection_options = option_group(
@@ -168,5 +168,5 @@ def _open_store(
     address = cache or verdict_cache.default_place()
     file = file_of(address)
     if file is not None and not file.exists() and not create:
-        raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
+        raise CacheError(f"there is no cache at {file}: nothing has been graded with it yet")
     return closing(verdict_cache.open_store(address))

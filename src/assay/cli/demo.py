@@ -1,4 +1,4 @@
-"""`assay demo [FOLDER]`: score shipped answers by a scripted judge, and open the page."""
+"""`assay demo [FOLDER]`: score built-in answers with a scripted judge, and open the page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ JUDGE_PORT = 7599
 @click.option(
     "--judge-only",
     is_flag=True,
-    help="Only start the scripted judge, for commands of your own.",
+    help="Only start the scripted judge, for your own commands.",
 )
 @click.option("--no-open", is_flag=True, help="Only print the address of the page.")
 @click.pass_context
@@ -56,7 +56,7 @@ def command(ctx: click.Context, folder: str, port: int, judge_only: bool, no_ope
     target = Path(folder)
     if not judge_only and (target / "run").exists():
         raise click.UsageError(
-            f"{target / 'run'} is there already: look at it with assay view {folder}, or name "
+            f"{target / 'run'} exists already: look at it with assay view {folder}, or name "
             "another folder"
         )
     with _start_judge(port) as judge:

@@ -1,4 +1,4 @@
-"""`assay doctor`: say which settings hold, which judge is asked and whether it answers, and what is installed."""
+"""`assay doctor`: show the effective settings, whether the judge answers, and the installed extras."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ _sampling_option = section_option("Sampling")
     envvar="ASSAY_PROMPT",
     show_envvar=True,
     help="A prompt template with {column} placeholders: the text of the user message, or YAML or "
-    "JSON with messages. Repeatable: every prompt is asked of every model.",
+    "JSON with messages. Repeatable: every prompt is sent to every model.",
 )
 @_prompt_option(
     "--system-prompt",
@@ -305,7 +305,7 @@ def _load_environment(options: EvalOptions) -> envs.Environment:
     for name, value in data_set_options.items():
         if value:
             raise click.UsageError(
-                f"{name} is for a data set: the environment {options.data} has its own"
+                f"{name} is only for data sets: the environment {options.data} has its own"
             )
     environment = envs.load_environment(options.data, **options.env_args)
     if environment.scoring is not None:
@@ -316,7 +316,7 @@ def _load_environment(options: EvalOptions) -> envs.Environment:
 def _make_environments(options: EvalOptions) -> list[envs.Environment]:
     """Make an environment for every prompt, which asks every question of the data set once."""
     if options.env_args:
-        raise click.UsageError("--env-args is for an environment")
+        raise click.UsageError("--env-args is only for environments")
     if options.rubric is None:
         rubric = assay.Rubric()  # every row has to bring its own
     else:
@@ -366,7 +366,7 @@ def _read_prompts(options: EvalOptions) -> list[envs.PromptTemplate | None]:
         if options.system_prompt is not None:
             if template.system is not None:
                 raise click.UsageError(
-                    f"the prompt {template.name!r} has a system prompt of its own: remove it from "
+                    f"the prompt {template.name!r} has its own system prompt: remove it from "
                     "the file, or leave out --system-prompt"
                 )
             template = replace(template, system=options.system_prompt)
@@ -402,7 +402,7 @@ def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) ->
     missing_count = rubrics.count(None)
     if missing_count == len(rubrics):
         raise click.UsageError(
-            f"nothing scores the answers to {data}: give -r/--rubric RUBRIC, or a `rubric` in "
+            f"there is no rubric to score the answers to {data}: give -r/--rubric RUBRIC, or a `rubric` in "
             "every row"
         )
     if missing_count:

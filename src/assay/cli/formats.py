@@ -84,7 +84,7 @@ def _describe_cost(spent: runs.Spending) -> str:
         return "cost unknown"
     cost = format_dollars(spent.cost)
     if spent.unpriced:
-        cost += f" and {format_count(spent.unpriced, 'call')} whose price is not known"
+        cost += f" and {format_count(spent.unpriced, 'call')} without a known price"
     return cost
 
 
@@ -296,7 +296,7 @@ def _list_spending(summary: runs.Summary) -> Iterator[str]:
             yield f"{role}: {describe_spending(spent)}"
         of_rollouts = summary.spent_on_model + summary.spent_on_judge
         if summary.spent.calls > of_rollouts.calls:
-            yield f"in all, with rollouts that were broken off: {describe_spending(summary.spent)}"
+            yield f"in total, including interrupted rollouts: {describe_spending(summary.spent)}"
     elif summary.spent.calls or summary.spent.hits:
         yield describe_spending(summary.spent)
 
@@ -403,7 +403,9 @@ class Parquet(TableFormat):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.out.isatty():
-            raise click.UsageError("Parquet is not text: send it to a file, with > run.parquet")
+            raise click.UsageError(
+                "Parquet is a binary format: write it to a file with > run.parquet"
+            )
 
     def _print_table(self, lines: Iterable[str]) -> None:
         self.out.flush()

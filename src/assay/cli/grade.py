@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     "--text",
     "are_literal",
     is_flag=True,
-    help="Grade the words of every TEXT, even if it is the name of a file.",
+    help="Grade every TEXT itself, even if it is the name of a file.",
 )
 @click.option(
     "--query",
     metavar="TEXT",
     default="",
-    help="The prompt of the texts that have none.",
+    help="The prompt for texts without one.",
 )
 @display_options
 @view_options

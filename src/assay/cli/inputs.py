@@ -55,7 +55,7 @@ def load_rubric(name: str, *, allow_code: bool) -> Rubric:
     suffix = Path(name).suffix.lower()
     if suffix in _TABLE_SUFFIXES and suffix not in SHEET_SUFFIXES:
         raise click.UsageError(
-            f"{name} is a table, not a rubric: -r takes the rubric, and the table comes without an option"
+            f"{name} is a table, not a rubric: pass the rubric with -r, and the table without an option"
         )
     is_file = not is_reference(name) or Path(name).is_file()
     current_folder = str(Path.cwd())

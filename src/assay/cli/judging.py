@@ -197,12 +197,12 @@ def find_price(
     # Models inside this process cost nothing.
     names = [name for name in (model, *other_models) if not is_local_model(name)]
     if prices and not names:
-        raise click.UsageError(f"--price: {model} runs on this machine and costs nothing: drop it")
+        raise click.UsageError(f"--price: {model} runs on this machine and is free: drop it")
     price = None
     for model_price in prices:
         if not model_price.model and len(set(names)) > 1:
             raise click.UsageError(
-                f"--price: {' and '.join(names)} are called: say whose price it is, as in "
+                f"--price: {' and '.join(names)} are called: name the model, as in "
                 f"--price {names[0]}=0.5,1.5"
             )
         if model_price.model and model_price.model not in names:

@@ -76,7 +76,7 @@ def describe_label_use(result: trust.Agreement | trust.Correction) -> Iterator[s
         )
     if result.by_row_number:
         yield (
-            f"{format_count(result.by_row_number, 'label')} matched by row number: they hold no "
+            f"{format_count(result.by_row_number, 'label')} matched by row number: they have no "
             "hash of their text, so they are wrong if rows were added or removed since; give rows "
             "an `id`, or label in the page"
         )
@@ -103,5 +103,5 @@ def describe_sample(result: trust.Agreement | trust.Correction) -> Iterator[str]
     if result.rollouts > result.labelled_rollouts:
         yield (
             "these figures describe the run if the labelled rollouts were drawn at random; "
-            "their verdicts, scores and order do not speak against that"
+            "the tests of verdicts, scores and order found no evidence against that"
         )

@@ -1,4 +1,4 @@
-"""`assay lint RUBRIC...`: find what judges will misread in a rubric, before any is asked."""
+"""`assay lint RUBRIC...`: find criteria that judges will misread, before a judge is asked."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 @click.option(
     "--fix",
     is_flag=True,
-    help="Show a diff of what can be fixed: what is certain, and with a model the rest.",
+    help="Show a diff of the fixes: only certain ones, or more if a model is named.",
 )
 @click.option("--yes", is_flag=True, help="With --fix: write the changes to the file.")
 @click.option(
@@ -223,7 +223,7 @@ def _fix_rubrics(
 
     source = None
     if judge is None:
-        _print_note("no model is named, so only what is certain is fixed: --judge names one")
+        _print_note("no model is named, so only certain fixes are made: name a model with --judge")
     else:
         source = model_of(judge, price=find_price(prices, judge))
     with limit_spending(dollars=budget, calls=max_calls) as spent:

@@ -1,4 +1,4 @@
-"""Evaluate several models with several prompts, a run for each pair, and print one table of them."""
+"""Evaluate several models with several prompts, one run per pair, and print a table of all runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def make_matrix(
         if name in folders:
             raise click.UsageError(
                 f"{pair.model.name} and {folders[name].model.name} would both be saved in "
-                f"{folder}/{name}: give each a name of its own by a table [models.NAME] in the "
+                f"{folder}/{name}: give each a different name with a table [models.NAME] in the "
                 "config file"
             )
         folders[name] = pair

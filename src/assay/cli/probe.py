@@ -214,7 +214,7 @@ def _choose_exit_code(
     is_complete = len(reports) == len(forms) and all(report.complete for report in reports.values())
     if not is_complete:
         print_note(
-            f"stopped before all was asked{describe_kept_answers(options)}",
+            f"stopped before all questions were asked{describe_kept_answers(options)}",
             quiet=options.quiet,
         )
         return EXIT_INTERRUPTED
@@ -237,7 +237,7 @@ def _make_page(
     reports: Mapping[str, probe.ProbeReport], rubric_name: str, shown_attacks: int
 ) -> Page:
     """Return the page, which lists so many of the successful attacks on each form."""
-    title = f"{rubric_name}: nothing was asked"
+    title = f"{rubric_name}: no question was asked"
     if reports:
         last_report = list(reports.values())[-1]
         attacks = format_count(last_report.overall.attacks, "attack")
@@ -311,7 +311,7 @@ def _make_notes(reports: Mapping[str, probe.ProbeReport]) -> Iterator[str]:
 
 def _describe_report(report: probe.ProbeReport) -> Iterator[str]:
     if not report.complete:
-        yield "stopped: the figures are about what was asked until then"
+        yield "stopped: the figures cover only the questions asked so far"
     yield from _describe_unanswered(report)
     yield from _describe_unprobed(report)
     if report.invented:

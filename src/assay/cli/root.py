@@ -30,9 +30,9 @@ from assay.redaction import redact
 # name. The purposes are here so that `assay --help` loads none of the modules.
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start here": {
-        "demo": "try it without a key: score answers by a scripted judge, and open the page",
+        "demo": "try it without a key: score answers with a scripted judge, and open the page",
         "init": "write a rubric and rollouts to start with",
-        "doctor": "check the settings, the judge and what is installed",
+        "doctor": "check the settings, the judge and the installed extras",
         "help": "show the help of a command",
     },
     "Score": {
@@ -50,7 +50,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Trust": {
         "lint": "find and fix what judges will misread in a rubric",
-        "agree": "measure how far the judge of a run agrees with people",
+        "agree": "measure how well the judge of a run agrees with people",
         "correct": "estimate the scores of a run without the bias of its judge",
         "probe": "attack the judge of a rubric, and count the attacks that succeed",
         "suggest": "draft criteria from references, or from preference pairs",

@@ -1,4 +1,4 @@
-"""`assay rubric lint|test|show|convert|schema`: look after rubrics, before anything is scored."""
+"""`assay rubric lint|test|show|convert|schema`: inspect, test and convert rubrics."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _show_rubric_of_run(path: str, *, as_json: bool) -> None:
     """Print the rubric that a run used."""
     rubric = open_run(path).about.rubric
     if rubric is None:
-        raise click.UsageError(f"{path} has no rubric of its own: its rows brought theirs")
+        raise click.UsageError(f"{path} has no common rubric: its rows have their own")
     if not as_json:
         _print_criteria(rubric.name or path, rubric.hash, rubric.criteria, source=rubric.source)
         return

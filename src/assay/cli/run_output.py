@@ -1,4 +1,4 @@
-"""Print a run while and after it is made, and decide its exit code."""
+"""Print the output of a run during and after scoring, and decide the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge that follows a script, to learn with: it needs no key, and understands nothing."""
+"""A scripted judge for the demo and the tutorial: it looks for keywords and works without a key."""
 
 from __future__ import annotations
 

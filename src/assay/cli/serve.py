@@ -31,7 +31,7 @@ _server_options = option_group(
         metavar="ADDRESS",
         default="127.0.0.1",
         show_default=True,
-        help="The address to listen on. One that other machines can reach needs a key.",
+        help="The address to listen on. An address that other machines can reach needs a key.",
     ),
     click.option(
         "--port",
@@ -67,7 +67,7 @@ _server_options = option_group(
         type=click.Choice(POLICIES),
         default="raise",
         show_default=True,
-        help="What trainers that take only numbers get for an unscored rollout: an error, 0, the "
+        help="What trainers that accept only numbers get for an unscored rollout: an error, 0, the "
         "mean of its group, or null.",
     ),
     click.option(

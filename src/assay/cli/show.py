@@ -42,12 +42,12 @@ from assay.wording import format_count
     example="assay show run --errors",
 )
 @click.argument("run", metavar="RUN", type=click.Path())
-@click.option("--rows", is_flag=True, help="Show the rollouts too, a line each.")
+@click.option("--rows", is_flag=True, help="List the rollouts too, one per line.")
 @click.option(
     "--row",
     "example",
     metavar="EXAMPLE",
-    help="Show all of one rollout: its id, or its number from 0 if the data have no ids.",
+    help="Show one rollout completely, by its id, or by its number from 0 if the data have no ids.",
 )
 @click.option(
     "--sample",
@@ -81,7 +81,7 @@ from assay.wording import format_count
     "--recover",
     metavar="FOLDER",
     type=click.Path(),
-    help="Copy what can be read of a damaged run into a new run in FOLDER.",
+    help="Copy the readable rows of a damaged run into a new run in FOLDER.",
 )
 @click.option(
     "--examples",

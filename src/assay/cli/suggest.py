@@ -1,4 +1,4 @@
-"""`assay suggest`: draft criteria from references, or from pairs of which one is preferred."""
+"""`assay suggest`: draft criteria from references, or from preference pairs."""
 
 from __future__ import annotations
 

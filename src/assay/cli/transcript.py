@@ -1,4 +1,4 @@
-"""Format one rollout for people: its conversation, its columns, what it took, and requests to models."""
+"""Format one rollout as text: its conversation, columns, cost and time, and its requests to models."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _format_value(value: object) -> str:
 _REPLY_TITLES: Final = {
     "model": "reply",
     "cache": "reply from the cache: the request was not sent",
-    "flight": "reply to an equal request of another rollout: this one was not sent",
+    "flight": "reply to an identical request of another rollout: this request was not sent",
     "error": "no reply",
 }
 

@@ -1,4 +1,4 @@
-"""Give a judge what columns of a row say: values in a requirement, and a reference."""
+"""Show a judge columns of a row: values in a requirement, and a reference."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Define the base class of graders around other graders."""
+"""Define the base class of graders that wrap other graders."""
 
 from collections.abc import Sequence
 from copy import copy

@@ -68,7 +68,7 @@ def explain_degenerate(text: str) -> str | None:
     if not any(_has_meaning(character) for character in bare_text):
         return "no word or number in it"
     if len(bare_text) <= _MAX_ANNOUNCEMENT_LENGTH and _is_announcement(bare_text):
-        return "it announces an answer and gives none"
+        return "it announces an answer but does not give one"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Look up what the reason for a verdict cites, by address or by quotation, in what was judged.
+"""Look up the citations in the reason for a verdict, by address or by quotation, in the judged text.
 
 A quotation that is not there is marked as missing: it shows that the judge did not read carefully.
 """

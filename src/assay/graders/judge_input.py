@@ -1,4 +1,4 @@
-"""Describe what a judge is given about one response, and build it from a rollout.
+"""Define the input of a judge for one response, and build it from a rollout.
 
 `prompt_text` writes it into prompts.
 """

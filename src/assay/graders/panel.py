@@ -327,7 +327,7 @@ def combine_votes(
     if len(answered) < max(1, quorum):
         message = f"{len(answered)} of {len(votes)} {noun} answered"
         if quorum > 1:
-            message += f", and {quorum} must"
+            message += f", but {quorum} are needed"
         error = JudgeError(f"{message} ({_list_failures(failed)})")
         return Score.failed(error)._replace(lines=lines)
 

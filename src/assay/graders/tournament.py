@@ -411,7 +411,9 @@ class Tournament(_GroupJudge):
         subject = self._describe_subject(escape_turn_tags(query or ""), row or {})
         scores = await self._score_group(responses, subject)
         if all(score.value is None for score in scores):
-            raise JudgeError(f"no game between {len(texts)} texts was decided, so none is the best")
+            raise JudgeError(
+                f"no game between {len(texts)} texts was decided, so there is no best text"
+            )
         values = [score.value or 0.0 for score in scores]
         return values.index(max(values))
 

@@ -1,4 +1,4 @@
-"""Describe what a judge may reply, and convert replies to scores.
+"""Define the replies that a judge may give, and convert them to scores.
 
 Only a verdict that was offered counts.
 
@@ -203,7 +203,9 @@ def score_verdict(criterion: Criterion, verdict: str, reason: str = "") -> Score
     offered = list(criterion.choices)
     if criterion.allow_na:
         offered.append(NOT_APPLICABLE)
-    error = JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({', '.join(offered)})")
+    error = JudgeError(
+        f"the verdict {verdict[:80]!r} is not one of the choices ({', '.join(offered)})"
+    )
     return Score.failed(error, reason)
 
 
@@ -370,7 +372,7 @@ def _require_evidence(score: Score, citations: Sequence[Citation], parts: Sequen
     elif any(graders.evidence.is_found(citation) for citation in citations):
         problem = "it quotes no words of the response"
     else:
-        problem = "nothing that it cites is in what it was shown"
+        problem = "its citations do not occur in what it was shown"
     error = JudgeError(f"the judge said {verdict}, which requires evidence, and {problem}")
     return Score.failed(error, score.reason)._replace(citations=score.citations)
 

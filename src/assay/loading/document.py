@@ -1,4 +1,4 @@
-"""Read JSON, YAML and TOML texts as data, and remember where in the text each value is.
+"""Read JSON, YAML and TOML texts as data, and record the position of each value in the text.
 
 YAML is read by the rules of version 1.2. PyYAML supplies the parser events, and the data are built
 here, because PyYAML's loaders read `no` as false and `1e-6` as a text, accept a key twice in one
@@ -346,7 +346,7 @@ def _make_yaml_error(error: Any, text: str) -> DocumentError:
     is_in_quotes = "quoted scalar" in (getattr(error, "context", None) or "")
     if is_in_quotes and "end of stream" in message and context_mark is not None:
         return DocumentError(
-            "a quotation mark begins a text that has no end: add the second one",
+            "a quotation mark is not closed: add the second one",
             context_mark.line + 1,
         )
     mark = mark or context_mark
@@ -501,7 +501,7 @@ class _Builder:
         """Return the value that an alias repeats, and count its values."""
         alias = token.text
         if alias in self._open_anchors:
-            raise DocumentError(f"*{alias} is inside of the value that it repeats", token.line)
+            raise DocumentError(f"*{alias} is inside the value that it repeats", token.line)
         if alias not in self._anchored:
             raise DocumentError(
                 f"*{alias} repeats what &{alias} names, and nothing above has that name: "
@@ -532,7 +532,7 @@ def _make_comma_error(mapping: dict[Any, Any], key: _Token) -> DocumentError:
     advice = f"put it in quotes, {last_key}: {quote(f'{last_value}, {key.text}')}"
     if isinstance(last_value, int) and key.text.isdecimal():
         advice = f"write {last_key}: {last_value}.{key.text}"
-    return DocumentError(f"a comma is inside of the value of {last_key!r:.80}: {advice}", key.line)
+    return DocumentError(f"a comma is inside the value of {last_key!r:.80}: {advice}", key.line)
 
 
 def _merge(mapping: dict[Any, Any], merged: Any, line: int) -> None:

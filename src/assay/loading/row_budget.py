@@ -1,4 +1,4 @@
-"""Limit what a rubric that comes with data may cost.
+"""Limit the cost of rubrics that come with the data.
 
 Such a rubric comes from the author of the data. It must not take the time or the memory of other
 rows, so what it holds is counted before it is read.

@@ -1,4 +1,4 @@
-"""Read rubrics, criteria and golden examples from the data of a file, in every form it may have."""
+"""Read rubrics, criteria and golden examples from the data of a file, in all supported layouts."""
 
 from __future__ import annotations
 
@@ -190,8 +190,8 @@ class RubricReader:
             if isinstance(node.data, str) and re.fullmatch(r".+\.(ya?ml|json|toml)", node.data):
                 hint = ": from_file(...) reads a file"
             raise node.error(
-                "a rubric is a list of criteria, or a mapping with one, "
-                f"and this is {format_value(node.data)}{hint}"
+                "a rubric is a list of criteria, or a mapping with such a list, not "
+                f"{format_value(node.data)}{hint}"
             )
         return node, options, golden_node
 
@@ -209,7 +209,7 @@ def _refuse_repeated_names(
         if first_index < index and "name" in entry.node.data:
             raise entry.error(
                 f"name is {criterion.name!r}, as for criterion {first_index + 1}: "
-                "give each its own",
+                "give each its own name",
                 "name",
             )
 
@@ -306,8 +306,8 @@ class CriterionEntry:
         answer_keys = [key for key in _ANSWER_KEYS if key in fields]
         if len(answer_keys) != 1:
             raise self.error(
-                "a criterion has exactly one of requirement, check and rubric, "
-                f"and this one has {' and '.join(answer_keys) or 'none of them'}",
+                "a criterion needs exactly one of requirement, check and rubric, but this one has "
+                "{' and '.join(answer_keys) or 'none of them'}",
                 answer_keys[-1] if answer_keys else "",
             )
 
@@ -647,7 +647,7 @@ def _read_golden_examples(node: Node, criteria: Sequence[Criterion]) -> tuple[Go
         example = _read_golden(entry, f"golden_{index + 1}", criteria_by_name)
         if example.name in examples:
             raise entry.error(
-                f"name is {example.name!r}, as for another: give each its own", "name"
+                f"name is {example.name!r}, as for another: give each its own name", "name"
             )
         examples[example.name] = example
     return tuple(examples.values())
@@ -659,7 +659,7 @@ def _read_golden(
     """Return one example; raise an error about the first field that is wrong."""
     data = entry.node.data
     if not entry.node.is_mapping:
-        raise entry.error(f"expected a mapping, and this is {format_value(data)}")
+        raise entry.error(f"expected a mapping, not {format_value(data)}")
     known = ("name", *_GOLDEN_FIELDS, "columns", "expect", "score")
     entry.node.refuse_unknown(known, f"{entry.label}: ")
     if "completion" not in data:
@@ -702,7 +702,7 @@ def _read_bounds(entry: CriterionEntry, bounds: Any) -> dict[str, float]:
             raise entry.error(problem, "score")
         read[name] = float(bound)
     if read.get("at_least", -MAX_MAGNITUDE) > read.get("at_most", MAX_MAGNITUDE):
-        raise entry.error(f"score is {format_value(read)}: no score is in between", "score")
+        raise entry.error(f"score is {format_value(read)}: no score is between the two", "score")
     return read
 
 

@@ -1,4 +1,4 @@
-"""Read a rubric that is a spreadsheet: a row for each criterion, with the fields as columns."""
+"""Read a rubric from a spreadsheet with one row per criterion and one column per field."""
 
 from __future__ import annotations
 

@@ -27,18 +27,18 @@ def explain_yaml_error(message: str, text: str, line: int) -> str:
     field = _FIELD.fullmatch(source)
     if field is None:
         if "mapping values are not allowed" in message:
-            return "a colon is inside of a text: put the text in quotes"
+            return "a text contains a colon: put it in quotes"
         return message
     key = field["key"]
     value = field["value"] or ""
     if _begins_with_special_character(value):
         return f"a text that begins with {value[0]} needs quotes around all of it, {key}: {quote(value)}"
     if _is_quote_in_quotes(value):
-        return f"a quotation mark is inside of a text: use other ones around it, {key}: {quote(value[1:-1])}"
+        return f"a text contains a quotation mark: use the other kind around it, {key}: {quote(value[1:-1])}"
     if "mapping values are not allowed" in message and re.search(r":(\s|$)", value):
         if key == "check":
             return f"there is a second colon: put the check in braces, {key}: {{{value}}}"
-        return f"a colon is inside of a text: put the text in quotes, {key}: {quote(value)}"
+        return f"a text contains a colon: put it in quotes, {key}: {quote(value)}"
     is_indented_wrong = any(error in message for error in _INDENTATION_ERRORS)
     if is_indented_wrong or "mapping values are not allowed" in message:
         if field["dash"]:

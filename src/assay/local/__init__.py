@@ -1,1 +1,1 @@
-"""The local engine: a model on this machine, with no key and no network."""
+"""The local engine: a model on this machine, without a key or a network."""

@@ -1,4 +1,4 @@
-"""Put a GGUF model behind an OpenAI-compatible server on 127.0.0.1: llama.cpp's, from the wheel `xllamacpp`.
+"""Serve a GGUF model on 127.0.0.1 with llama.cpp's OpenAI-compatible server, from the wheel `xllamacpp`.
 
 In this process as a `LocalServer`, in a child as a `LocalProcess`, or as a program: `python -m assay.local.llama_server`.
 """

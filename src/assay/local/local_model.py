@@ -1,4 +1,4 @@
-"""Answer requests by an engine on this machine, with no key and no network: see docs/how-to/use-a-local-model.md."""
+"""Answer requests with an engine on this machine, without a key or a network: see docs/how-to/use-a-local-model.md."""
 
 from __future__ import annotations
 

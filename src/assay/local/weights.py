@@ -1,4 +1,4 @@
-"""List the weights that the local engine can run, and find or fetch their files.
+"""List the models that the local engine can run, and find or download their files.
 
 A file counts by its SHA-256, not by where it comes from. It appears under its name when it is whole and
 checked; a download that was broken off goes on where it stopped.
@@ -100,7 +100,7 @@ def weights_file(source: str) -> tuple[str, Path]:
         )
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise Refused(f"{path} is no GGUF file, which is what the local engine reads")
+            raise Refused(f"{path} is not a GGUF file, which the local engine needs")
     # The same file by another road is the same model, and `smoke` stays what it is.
     size = path.stat().st_size
     return next((name for name, known in KNOWN.items() if known.size == size), path.stem), path
@@ -171,7 +171,5 @@ def _fetch(weights: Weights, part: Path, progress: Progress | None) -> None:
                     progress(file.tell(), weights.size)
     except OSError as error:
         here = part.stat().st_size if part.exists() else 0
-        told = (
-            f"{weights.url} cannot be fetched ({error}): try again, and it goes on from byte {here}"
-        )
+        told = f"{weights.url} cannot be fetched ({error}): try again, and the download continues from byte {here}"
         raise Overloaded(f"{told}; or put the file at {part.with_suffix('')} yourself") from None

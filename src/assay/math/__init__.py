@@ -1,4 +1,4 @@
-"""Decide whether two mathematical answers are the same, by the cheapest tier that is sure."""
+"""Decide whether two mathematical answers are equal, by the cheapest tier that is certain."""
 
 from assay.lazy import attach
 

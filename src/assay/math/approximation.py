@@ -1,4 +1,4 @@
-"""Read chains with `≈`, in which a less exact number repeats what stands before it."""
+"""Read chains with `≈`, in which a less exact number follows an exact one."""
 
 from itertools import pairwise
 from math import isfinite

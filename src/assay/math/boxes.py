@@ -1,4 +1,4 @@
-r"""Find the boxes of a text, `\boxed{…}` and `\fbox{…}`, and decide which of them is its answer.
+r"""Find the boxes of a text, `\boxed{…}` and `\fbox{…}`, and decide which one is its answer.
 
 Every function takes linear time, whatever the text.
 """

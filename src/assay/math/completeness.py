@@ -1,4 +1,4 @@
-r"""Find what an answer leaves undone that the gold has done.
+r"""Find work that an answer leaves undone and the gold answer has done.
 
 `2x + 3 = 7` is true of the solution `x = 2`, and `\int_0^1 x dx` is the number 1/2, but a question
 that is handed back is not an answer.

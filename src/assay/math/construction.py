@@ -1,4 +1,4 @@
-"""Build the nodes of a tree from what the grammar reads."""
+"""Build the nodes of a tree for the grammar."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-r"""Remove from an answer what only changes its looks: boxes, `$`, fonts, spaces, unicode signs."""
+r"""Remove markup that only affects how an answer looks: boxes, `$`, fonts, spaces, Unicode signs."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Tell which texts math-verify is known to read as they are: sums, integrals, limits and formulas."""
+"""Decide which texts math-verify is known to parse correctly: sums, integrals, limits and formulas."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-r"""Compare answers that are plainly numbers, or plainly the same text.
+r"""Compare answers that are plain numbers or the same text: the first tier.
 
 This is the first tier and takes microseconds. A pair that it does not settle goes on to the algebra.
 """

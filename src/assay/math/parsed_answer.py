@@ -1,4 +1,4 @@
-"""Parse the text of an answer into a tree: typing slips mended, words, units and choices read."""
+"""Parse the text of an answer into a tree: fix typos, and read words, units and choices."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Rewrite two answers alike: one form for what people write in several ways."""
+"""Rewrite two answers into a common form where there are several notations."""
 
 from itertools import product
 from typing import Final, TypeGuard

@@ -1,4 +1,4 @@
-"""Compare two values: exactly, by certified values at points, with their units, in their bases."""
+"""Compare two values: exactly, or by certified values at points, with units and number bases."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

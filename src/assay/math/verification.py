@@ -1,4 +1,4 @@
-"""Compare answers with references: what is cheap in this process, everything else in worker processes."""
+"""Compare answers with references: cheap comparisons in this process, all others in worker processes."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence

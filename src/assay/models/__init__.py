@@ -1,4 +1,4 @@
-"""Ask a model: one async function, a `Request` in and a `Reply` out.
+"""Ask a model: an async function that takes a `Request` and returns a `Reply`.
 
 `resolve` makes the model that a name stands for, from an entry of `providers`. `endpoint_model` asks it. A wire format
 (`wire_format`) writes what is sent and reads what comes back; `http` and `sdk` send it. The names are imported when they

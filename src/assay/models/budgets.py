@@ -1,4 +1,4 @@
-"""Count what a run asks of models and spends, and keep it within a budget.
+"""Count the calls, tokens and dollars of a run, and keep them within a budget.
 
 Every call counts, even if its reply could not be read. Budgets nest: what is spent in an inner one
 is spent in the outer ones too. A budget in dollars is spent rollout by rollout: a rollout starts
@@ -404,7 +404,7 @@ class Ledger:
         """Raise `BudgetExceeded` if no further request may be sent."""
         if self.max_requests is not None and self.requests >= self.max_requests:
             raise BudgetExceeded(
-                f"all {self.max_requests} calls are made: allow more, or use what is answered"
+                f"all {self.max_requests} calls have been made: allow more, or use the answers so far"
             )
 
     def _report_change(self) -> None:
@@ -439,11 +439,11 @@ class Ledger:
         spent_dollars = self.spent_before + self.cost
         earlier = ""
         if self.spent_before:
-            earlier = f" (${self.spent_before:.4f} of it in earlier sittings)"
+            earlier = f" (${self.spent_before:.4f} of it in earlier sessions)"
         raise BudgetExceeded(
             f"${spent_dollars:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} "
             f"and the next call may cost ${dollars:.4f}: "
-            "give the run a larger budget, or use what is answered"
+            "give the run a larger budget, or use the answers so far"
         )
 
     def release(self, dollars: float) -> None:

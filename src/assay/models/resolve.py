@@ -1,4 +1,4 @@
-"""Make the `Model` that a name, a URL, an SDK's client or a function stands for.
+"""Make a `Model` from a name, a URL, an SDK's client or a function.
 
 This module also finds the default judge: the model that graders ask if they name none.
 """
@@ -115,7 +115,7 @@ def model_of(
     )
     if id is not None:
         if not isinstance(model, FunctionModel):
-            raise Refused(f"id={id!r} is for a function, and {model.id} is none: leave it out")
+            raise Refused(f"id={id!r} is for a function, which {model.id} is not: leave it out")
         model = FunctionModel(cast("Callable[..., Any]", source), id)
     # A model that was passed in is returned as it is.
     is_new_endpoint = isinstance(model, EndpointModel) and model is not source
@@ -139,8 +139,8 @@ def model_of(
         )
     if isinstance(model, FunctionModel) and not model.has_lasting_id and verdict_cache is not None:
         _logger.warning(
-            "the answers of %s are not cached, since the function has no name of its own: "
-            "give model_of(..., id=...)",
+            "the answers of %s are not cached, since the function cannot be identified: give "
+            "model_of(..., id=...)",
             model.id,
         )
         verdict_cache = None

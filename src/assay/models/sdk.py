@@ -1,4 +1,4 @@
-"""Send requests through a client that the user made with an SDK.
+"""Send requests through an SDK client of the user.
 
 Supported are the clients of `openai` (also Azure), `anthropic` (also Bedrock and Vertex) and
 `google-genai`, sync and async.

@@ -1,4 +1,4 @@
-"""Read a structured reply: find the value of the request's schema in what the model wrote.
+"""Read a structured reply: find the JSON that matches the request's schema.
 
 The model's thoughts are ignored. If a reply holds several JSON objects with fields of the schema,
 the last one counts, valid or not. If an earlier one gives a different verdict, the reply is an
@@ -122,7 +122,7 @@ def _validate(fields: Any, schema: type[BaseModel]) -> BaseModel:
         error_types = {problem["type"] for problem in error.errors(include_url=False)}
         has_only_unlisted_values = error_types <= _UNLISTED_VALUE_ERRORS
         if has_only_unlisted_values:
-            raise OffMenu(f"{sentence}: it was not on offer") from None
+            raise OffMenu(f"{sentence}: it is not one of the choices") from None
         raise Unreadable(f"it does not match the schema: {sentence}") from None
 
 

@@ -1,4 +1,4 @@
-"""Read completions: the whole text, tagged fields, or what follows a thought."""
+"""Read completions: the whole text, tagged fields, or the text after the reasoning."""
 
 from assay.lazy import attach
 

@@ -1,4 +1,4 @@
-"""Build parsers from what a rubric file or the command line says, and write them as a file does."""
+"""Build parsers from their names in rubric files and on the command line, and convert them back."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

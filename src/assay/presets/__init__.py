@@ -1,4 +1,4 @@
-"""Rubrics that come ready made. Each loads when first used."""
+"""Ready-made rubrics. Each is loaded when it is first used."""
 
 from assay.lazy import attach
 

@@ -1,4 +1,4 @@
-"""Score with a judge that is asked in your own words.
+"""Score with your own judge prompt.
 
 The judge's score is the reward, or your own reward functions call the judge.
 """
@@ -150,8 +150,8 @@ class JudgeRubric(Rubric):
         self._template = JudgeTemplate(self.judge_prompt)
         if self.shows_answer and self._template.fields.isdisjoint(RESPONSE_FIELDS):
             raise RubricError(
-                f"the template {format_value(self.judge_prompt)} does not show the judge what it is "
-                "to judge: put {completion} or {response} in it"
+                f"the template {format_value(self.judge_prompt)} does not show the judge the text "
+                "to be judged: put {completion} or {response} in it"
             )
         self._request_settings, model_options = _split_sampling_args(self.judge_sampling_args)
         self._models = _find_models(self.judge_client, self.judge_model, model_options)

@@ -1,4 +1,4 @@
-"""Score whether the final answer is right, as mathematics."""
+"""Score whether the final answer is mathematically equal to the expected one."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A run is a folder: what was run, a line for each finished rollout, and a summary."""
+"""A run is a folder with one SQLite file: settings, finished rollouts and a summary."""
 
 from assay.lazy import attach
 

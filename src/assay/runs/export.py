@@ -1,4 +1,4 @@
-"""The one layout in which rollouts leave a run: as JSON, CSV, Parquet and data frames.
+"""Export the rollouts of a run with the same columns as JSON, CSV, Parquet and data frames.
 
 `docs/reference/exports.md` describes the columns. A record is a flat mapping from column to JSON
 value. Forms that have only plain cells hold lists and mappings as JSON text.

@@ -1,4 +1,4 @@
-"""Draw a run with matplotlib: how scores are spread, how criteria were answered, how judges agree."""
+"""Draw a run with matplotlib: the distribution of scores, the criteria, and the agreement of judges."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Journal writes a run; Run reads it, also while it is being written, and makes frames of it."""
+"""Journal writes a run; Run reads it, even while it is being written, and exports it."""
 
 import json
 import os
@@ -101,14 +101,14 @@ class Journal(AbstractContextManager["Journal"]):
         if differences:
             raise RunRefused(
                 f"{self.path} holds another run, which cannot be continued: "
-                f"{'; '.join(differences)}. Give what it was started with, or name another folder"
+                f"{'; '.join(differences)}. Use the original ones, or name another folder"
             )
         changes = saved.changed_versions(about)
         if changes and not allow_changes:
             raise RunRefused(
                 f"{self.path} was started with another version: {'; '.join(changes)}. Go back to "
-                "it, or give --allow-changes (allow_changes=True in Python) to continue with this "
-                "one, which the run records"
+                "it, or give --allow-changes (allow_changes=True in Python) to continue with the "
+                "new version, which the run records"
             )
         return saved.resumed_as(about)
 

@@ -1,4 +1,4 @@
-"""Turn values into what JSON can hold, and write them as JSON."""
+"""Convert values to JSON, and approximate values that JSON cannot represent."""
 
 import json
 import math

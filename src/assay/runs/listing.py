@@ -1,4 +1,4 @@
-"""Find the runs in a folder, and describe each in one line: what was run, and how it scored."""
+"""Find the runs in a folder, and describe each in one line with its settings and scores."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The metadata of a run: what was scored, by which rubric and which judge, on what data."""
+"""The metadata of a run: its data, rubric, models, judge and settings."""
 
 import hashlib
 import platform
@@ -143,7 +143,7 @@ class RubricAbout:
             unknown = [c.name for c in self.criteria if c.hash == UNKNOWN]
             code = f"the code of {', '.join(map(repr, unknown))}" if unknown else "its code"
             yield (
-                f"the rubric may be another, since {code} cannot be identified (it refers to a "
+                f"the rubric may have changed, because {code} cannot be identified (it refers to a "
                 "client, an open file or the like: leave that out of the object's `__getstate__`)"
             )
             return
@@ -156,7 +156,7 @@ class RubricAbout:
             )
         if len(changes) > _MAX_CHANGES:
             description += f", and {len(changes) - _MAX_CHANGES} more"
-        yield f"the rubric is another ({description})"
+        yield f"the rubric has changed ({description})"
 
     def _describe_changed_criteria(self, other: "RubricAbout") -> list[str]:
         """Describe which criteria another rubric lacks, adds or has with another meaning."""
@@ -176,7 +176,7 @@ class RubricAbout:
                     "`__getstate__` leaves it out"
                 )
             else:
-                changes.append(f"{name!r} says something else")
+                changes.append(f"{name!r} has another wording")
         return changes
 
 
@@ -297,9 +297,9 @@ class RunAbout:
         if self.rubric is not None and other.rubric is not None:
             differences += self.rubric.differences(other.rubric)
         elif self.rubric is not None:
-            differences.append("the run had a rubric of its own")
+            differences.append("the run had its own rubric")
         elif other.rubric is not None:
-            differences.append("the run had no rubric of its own")
+            differences.append("the run did not have its own rubric")
         differences += _describe_changes(self.config, other.config)
         differences += self._describe_changed_data(other, is_explained=bool(differences))
         return differences
@@ -313,14 +313,14 @@ class RunAbout:
         before, after = self.data.get("fingerprint"), other.data.get("fingerprint")
         if before is None or after is None:
             changes = _describe_changes(self.data, other.data)
-            return [f"the data is another: its {change}" for change in changes]
+            return [f"the data have changed: their {change}" for change in changes]
         # The content is the same if the hash is, even if the file has another name.
         if before == after:
             return []
         files = [about.data.get("sha256") for about in (self, other)]
         if is_explained and files[0] is not None and files[0] == files[1]:
             return []
-        return [f"the data is another (its hash was {before[:12]}, and is {after[:12]})"]
+        return [f"the data have changed (the hash was {before[:12]}, and is {after[:12]})"]
 
     def changed_versions(self, other: "RunAbout") -> list[str]:
         """Describe which versions, and whether the git commit, are others in the other run."""

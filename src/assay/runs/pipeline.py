@@ -276,8 +276,8 @@ class Numbering:
             return name, self._count_sample(name)
         if not self._seen.add(f"{sample} {name}"):
             raise RunRefused(
-                f"row {number} is example {name!r}, sample {sample}, and so was one before it: "
-                "give each its own `sample`, or leave that out"
+                f"row {number} is example {name!r}, sample {sample}, like an earlier row: give "
+                "each row its own `sample`, or remove the column"
             )
         return name, sample
 
@@ -301,10 +301,10 @@ class Numbering:
         else:
             return
         if has_field:
-            difference = f"row {number} has its own `{field}`, and the rows before it have none"
+            difference = f"row {number} has its own `{field}`, but the rows before it have none"
         else:
-            difference = f"row {number} has no `{field}`, and the rows before it have one"
-        raise RunRefused(f"{difference}: give every row one, or none")
+            difference = f"row {number} has no `{field}`, but the rows before it have one"
+        raise RunRefused(f"{difference}: give it to every row or to none")
 
 
 def read_own_sample(value: object) -> int | None:
@@ -317,8 +317,8 @@ def read_own_sample(value: object) -> int | None:
         return None
     if sample > LARGEST_SAMPLE:
         raise RunRefused(
-            f"a row has the sample {format_value(value)}: give at most {LARGEST_SAMPLE}, or name "
-            "the column otherwise"
+            f"a row has the sample {format_value(value)}: give at most {LARGEST_SAMPLE}, or rename "
+            "the column"
         )
     return sample
 
@@ -505,11 +505,9 @@ class Feed:
         example = first.row.example
         fields = first.row.fields
         if fields.get("example_id") is None and fields.get("id") is None:
-            problem = (
-                f"row {example} does not say which it belongs to: give every row an `example_id`"
-            )
+            problem = f"row {example} does not name its example: give every row an `example_id`"
         elif not self._seen.add(example):
-            problem = f"those of {example!r} do not stand together: sort the rows by example"
+            problem = f"those of {example!r} are not adjacent: sort the rows by example"
         else:
             return
         raise RunRefused(

@@ -1,4 +1,4 @@
-"""Score a saved run by another rubric, and ask judges only what the run has no answer to."""
+"""Score a saved run with another rubric, and ask judges only about questions without a saved answer."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ async def rescore(
     """
     pipeline.refuse_too_few(max_concurrent)
     if folder is not None and find_run_file(folder).resolve() == run.file.path.resolve():
-        raise RunRefused(f"{run.path} would be written over: name another folder")
+        raise RunRefused(f"{run.path} would be overwritten: name another folder")
     replaces_row_rubrics = rubric is not None and not isinstance(rubric, pipeline.RowRubrics)
     rubrics = rubric if isinstance(rubric, pipeline.RowRubrics) else pipeline.RowRubrics(rubric)
     grader = grader_of(judge)

@@ -1,4 +1,4 @@
-"""A row is one finished rollout. RowForm writes rows as a run saves them, and reads them back."""
+"""A row is one finished rollout. RowForm converts rows to the form in which a run saves them, and back."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Score each row by the rubric that it brings, and build each such rubric only once."""
+"""Score each row with its own rubric, and build equal rubrics only once."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -91,7 +91,7 @@ class RowRubrics:
         own = own_rubric(row)
         if own is None:
             if self.rubric is None:
-                raise RubricError(f"it has no {COLUMN!r} of its own, and no rubric is for all rows")
+                raise RubricError(f"it has no {COLUMN!r} , and there is no rubric for all rows")
             return self.rubric, self._plan
         if hasattr(own, "tolist"):  # a column of lists comes from Parquet and pandas as an array
             own = own.tolist()
@@ -101,7 +101,7 @@ class RowRubrics:
             key = own if isinstance(own, str) else hash_json(data)
         except (TypeError, ValueError) as error:
             raise RubricError(
-                f"its column {COLUMN!r} holds what no rubric file can: {error}"
+                f"its column {COLUMN!r} has values that a rubric file cannot contain: {error}"
             ) from None
         entry = self._cache.pop(key, None)
         if entry is None:
@@ -185,5 +185,5 @@ def _read(data: object, budget: RowBudget) -> RowRubric:
         return RowRubric.from_dict(cast("object", data))
     raise RubricError(
         f"its column {COLUMN!r} holds {format_value(data)}: "
-        "give a list of criteria, or name the column otherwise"
+        "give a list of criteria, or rename the column"
     )

@@ -425,9 +425,9 @@ class Thresholds:
         if not self.are_set:
             return None
         if not complete:
-            return "the run is not complete, and its thresholds are for all of it"
+            return "the run is not complete, so its thresholds cannot be checked"
         if score.mean is None:
-            return "nothing in the rubric counts, so there is no score to compare with a threshold"
+            return "the rubric has no weighted criterion, so there is no score to compare with a threshold"
         return None
 
     def _describe_missed(
@@ -442,12 +442,12 @@ class Thresholds:
         threshold = self.fail_interval_under
         if threshold is not None and score.low is None:
             yield (
-                f"{mean} of one example, too few for an interval: it cannot be told whether the "
+                f"{mean} of one example, too few for an interval: it is not known whether the "
                 f"score is below {threshold:g}"
             )
         if threshold is not None and score.low is not None and is_below(score.low, threshold):
             yield (
-                f"{mean}, and its 95 % interval begins at {score.low:.6g}, which is below "
+                f"{mean}, and its 95 % interval starts at {score.low:.6g}, which is below "
                 f"{threshold:g}"
             )
         if low:

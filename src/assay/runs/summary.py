@@ -1,4 +1,4 @@
-"""Summarize the rows of a run in one pass. Rollouts without a score are counted, and are in no mean."""
+"""Summarize the rows of a run in one pass. Rollouts without a score are counted but left out of every mean."""
 
 import math
 import re

@@ -137,7 +137,7 @@ class RewardApp(Starlette):
         if version not in self._versions:
             raise HTTPException(
                 409,
-                f"this worker has the rubric {self.service.hash} and not the version "
+                f"this worker has the rubric {self.service.hash}, not the version "
                 f"{format_value(version)}: ask again if it has just changed, or ask for the "
                 "one that is served",
                 RETRY,
@@ -152,11 +152,11 @@ class RewardApp(Starlette):
             raise _build_stopping_error()
         if self._requests >= bounds.at_once:
             raise HTTPException(
-                429, f"{bounds.at_once} requests are under way: come back later", RETRY
+                429, f"{bounds.at_once} requests are in progress: try again later", RETRY
             )
         if self._requests and self._bytes + size > 8 * bounds.max_bytes:
             raise HTTPException(
-                429, f"requests of {self._bytes} bytes are under way: come back later", RETRY
+                429, f"requests of {self._bytes} bytes are in progress: try again later", RETRY
             )
         self._requests += 1
         self._bytes += size

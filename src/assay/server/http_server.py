@@ -1,4 +1,4 @@
-"""HttpServer runs a RewardApp on uvicorn, and stops it without breaking requests that are under way."""
+"""HttpServer runs a RewardApp on uvicorn, and stops it after the current requests."""
 
 import asyncio
 import errno

@@ -55,7 +55,7 @@ class Metrics(Collector):
         )
         self.fallbacks = make_counter(
             "unscored_fallbacks",
-            "Unscored rollouts on routes that take numbers only, by what was sent instead.",
+            "Unscored rollouts on routes that take numbers only, by the value that was sent instead.",
             "route",
             "fallback",
         )
@@ -67,9 +67,9 @@ class Metrics(Collector):
             registry=registry,
         )
         self.deadlines = make_counter("deadlines", "Rollouts that were not scored in time.")
-        self.requests_under_way = make_gauge("requests_under_way", "Scoring requests under way.")
+        self.requests_under_way = make_gauge("requests_under_way", "Scoring requests in progress.")
         self.bytes_under_way = make_gauge(
-            "bytes_under_way", "Bytes of the scoring requests under way."
+            "bytes_under_way", "Bytes of the scoring requests in progress."
         )
         self.connections = make_gauge("connections", "Open connections.")
         self._judge_calls = make_counter("judge_calls", "Calls that the judge's endpoint answered.")
@@ -83,7 +83,7 @@ class Metrics(Collector):
         )
         self._signs = Gauge(
             "assay_reward_sign",
-            "Signs of reward hacking, as the worker that wrote last sees them.",
+            "Signs of reward hacking, from the worker that wrote last.",
             ["sign"],
             registry=registry,
             multiprocess_mode="livemostrecent",
@@ -130,13 +130,13 @@ class Metrics(Collector):
             "assay_workers", "Worker processes that should be running.", status.workers
         )
         yield GaugeMetricFamily(
-            "assay_workers_ready", "Worker processes that take requests.", status.workers_ready
+            "assay_workers_ready", "Worker processes that accept requests.", status.workers_ready
         )
         yield CounterMetricFamily(
             "assay_worker_restarts", "Worker processes that were replaced.", status.restarts
         )
         yield CounterMetricFamily(
-            "assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads
+            "assay_rubric_reloads", "Changed rubric files that were loaded.", status.reloads
         )
         yield CounterMetricFamily(
             "assay_rubric_reload_failures",

@@ -1,4 +1,4 @@
-"""The requests that NeMo-Gym sends to a resources server: verify a rollout, and sum up verified rows."""
+"""The requests that NeMo-Gym sends to a resources server: verify a rollout, and aggregate verified rows."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

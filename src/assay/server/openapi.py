@@ -91,14 +91,16 @@ def _describe_scoring(
 ) -> Schema:
     responses = {
         "200": _describe_response("The scores.", reply) | {"headers": RUBRIC_HEADER},
-        "400": _describe_error("The body is not valid JSON, or not as it should be."),
+        "400": _describe_error("The body is not valid JSON, or it does not match the schema."),
         "408": _describe_error("The request was not sent in time."),
-        "409": _describe_error("The version of the rubric that the request names is not there.")
+        "409": _describe_error(
+            "The server does not have the version of the rubric that the request names."
+        )
         | {"headers": RETRY_HEADER},
         "413": _describe_error("The request, or its batch, is too large."),
         "415": _describe_error("The body is not plain JSON."),
         "422": _describe_error("A rollout has no score, and the route takes numbers only."),
-        "429": _describe_error("Too much is under way: come back later.")
+        "429": _describe_error("Too many requests are in progress: try again later.")
         | {"headers": RETRY_HEADER},
         "500": _describe_error("The server failed."),
         "503": _describe_error("The server is stopping.") | {"headers": RETRY_HEADER},

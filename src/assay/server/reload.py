@@ -1,4 +1,4 @@
-"""Load the rubric that is served, and load it again when its file changes."""
+"""Load the rubric of the server, and reload it when its file changes."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""RemoteRubric scores by asking a reward server, with the methods of a rubric that is here."""
+"""RemoteRubric has the methods of a rubric, and asks a reward server for the scores."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The folder that the supervisor of a server and its workers share: the rubric, the workers' state, the counts."""
+"""The folder that the supervisor shares with its workers: the rubric, the workers' state and the counts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Settings say where the server listens, what it allows, and which model judges."""
+"""Settings of the server: its address, its limits and its judge."""
 
 import os
 from dataclasses import asdict, dataclass, field

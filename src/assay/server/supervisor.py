@@ -1,4 +1,4 @@
-"""Serve a rubric by worker processes that share a socket and are replaced when they end."""
+"""Serve a rubric with worker processes that share a socket and are replaced when they exit."""
 
 import multiprocessing
 import os

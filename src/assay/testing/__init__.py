@@ -1,4 +1,4 @@
-"""Public fakes and makers for tests, and a model endpoint on this machine that answers by rule and fails on demand."""
+"""Public fakes and factories for tests, and a local model endpoint that answers by rule and fails on demand."""
 
 from assay.lazy import attach
 

@@ -1,4 +1,4 @@
-"""FakeModel answers by rule; the other functions make rollouts, states, calls of tools and rubrics for tests."""
+"""FakeModel answers by rule; the other functions make rollouts, states, tool calls and rubrics for tests."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""A ModelServer is a model endpoint on 127.0.0.1 that answers by rule, and fails on demand, by a plan of Faults."""
+"""ModelServer is a model endpoint on 127.0.0.1 that answers by rule and injects planned Faults."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Offer tools that a model can call. Each takes text and gives text, and a failure begins with `Error:`."""
+"""Tools that a model can call. Each takes and returns text, and a failure begins with `Error:`."""
 
 from assay.lazy import attach
 

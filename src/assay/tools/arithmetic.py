@@ -1,4 +1,4 @@
-"""Offer the tool `calculator`: work out an arithmetic expression without ever running it as code."""
+"""The tool `calculator`: evaluate an arithmetic expression without running it as code."""
 
 import ast
 import math

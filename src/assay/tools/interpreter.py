@@ -1,4 +1,4 @@
-"""Offer the tool `python`: run code in an interpreter of its own, with limits on all it takes."""
+"""The tool `python`: run code in a separate interpreter with resource limits."""
 
 import asyncio
 import json

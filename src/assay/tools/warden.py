@@ -1,4 +1,4 @@
-"""Watch a program from a process of its own, the warden: start it, fence it in, and leave no process behind.
+"""Run a program under a supervising process, the warden: start it, restrict it, and leave no process behind.
 
 The warden runs in a fresh interpreter and ends when the program does, when its standard input is closed, or when the
 process that started it dies, which closes it too. In namespaces of its own the program has one more process above it,

@@ -1,4 +1,4 @@
-"""Offer the files below a folder as tools: a model may list, read and search them, and reaches nothing outside."""
+"""Tools for the files below a folder: a model may list, read and search them, but nothing outside it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Say how far a judge can be trusted. Statistics need the extra `cli`."""
+"""Measure how far a judge can be trusted. Statistics need the extra `cli`."""
 
 from assay.lazy import attach
 

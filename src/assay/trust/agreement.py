@@ -1,5 +1,4 @@
-"""Measure how far a judge agrees with people, how far people agree with each other, and how far the
-judge agrees with itself.
+"""Measure how well a judge agrees with people and with itself, and how well people agree with each other.
 
 The agreement between people is the ceiling: a judge cannot be expected to agree with people more
 than they agree with each other.

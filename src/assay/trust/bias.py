@@ -1,4 +1,4 @@
-"""Remove a judge's bias from a mean, by labels on some of its rollouts.
+"""Remove a judge's bias from a mean with labels on some of the rollouts.
 
 Rogan and Gladen (1978) remove the judge's false positives and false negatives from a rate. It is
 (p + specificity - 1) / (sensitivity + specificity - 1), where p is the judge's own rate. The

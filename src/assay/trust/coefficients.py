@@ -1,4 +1,4 @@
-"""Measure how far two sides agree: accuracy, kappa, alpha and others, from pairs of their answers.
+"""Measure the agreement of two sides from pairs of their answers: accuracy, kappa, alpha and others.
 
 Every coefficient is computed from tables of counts, or from sums, that add up over examples. So
 whole examples can be resampled, and a figure is computed for thousands of resamples at once.

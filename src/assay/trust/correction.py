@@ -1,4 +1,4 @@
-"""Estimate what people would say of every rollout of a run, from labels on some of them.
+"""Estimate the scores that people would give to all rollouts of a run, from labels on some of them.
 
 A judge's mean is biased by its errors. Labels on a random part of the run remove this bias, by two
 methods; see `bias`. If the labelled rollouts were selected by the judge's verdict, each verdict is
@@ -263,7 +263,7 @@ class _ScoreColumn:
         if not self._is_weighted_sum:
             return (
                 "the score of this run is not the plain sum of its criteria, so it cannot be "
-                "worked out from labels"
+                "computed from labels"
             )
         unlabelled = [name for name in self._needed if name not in labelled]
         if unlabelled:
@@ -460,7 +460,7 @@ def _find_refusal(observed: Observed) -> str:
     correlation = bias.correlation(observed)
     if correlation is None:
         return (
-            "the judge, or people, gave every labelled rollout the same value, so nothing shows "
+            "the judge, or people, gave every labelled rollout the same value, so it is unknown "
             f"whether they agree: {_advise_more_labels(observed)}"
         )
     if bias.is_positive_correlation(correlation, observed.labelled_examples):
@@ -476,7 +476,7 @@ def _find_binary_refusal(observed: Observed) -> str:
     if people.max() == 0 or people.min() == 1:
         verdict = "met" if people.min() else "not met"
         return (
-            f"all labels say {verdict}, so nothing shows how the judge answers on the others: "
+            f"all labels say {verdict}, so it is unknown how the judge answers on the others: "
             f"{_advise_more_labels(observed)}"
         )
     if bias.beats_chance(observed):
@@ -514,7 +514,7 @@ def _find_verdict_shortage(observed: Observed, selected: str) -> str:
         wanted = min(MIN_EXAMPLES_PER_VERDICT, example_count)
         if labelled_count < wanted:
             return (
-                f"{selected}, which says too little about rollouts that the judge calls {verdict}: "
+                f"{selected}, which is too little evidence about rollouts that the judge calls {verdict}: "
                 f"label {wanted - labelled_count} more of these, drawn at random"
             )
     return ""

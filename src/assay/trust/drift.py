@@ -1,4 +1,4 @@
-"""Measure how far a judge has drifted between two runs on the same completions."""
+"""Test whether a judge has drifted between two runs on the same completions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Figures with confidence intervals. Whole examples are independent observations, single answers are not."""
+"""Figures with confidence intervals. Examples are independent observations; single answers are not."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -28,7 +28,7 @@ LEVEL = 0.95  # the default confidence level of all intervals
 MAX_KINDS = 256  # up to this many distinct values, drawing their counts is faster than drawing them
 
 _MAX_CELLS = 4_000_000  # random numbers held in memory at once
-_ONE_EXAMPLE = "one example alone has no spread, so there is no interval"
+_ONE_EXAMPLE = "a single example has no variance, so there is no interval"
 _NOTHING_COUNTED = "nothing was counted"
 
 
@@ -170,7 +170,7 @@ def _estimate_from_spread(spread: Spread, level: float) -> Estimate:
 def subtract_shares(first: Estimate, second: Estimate) -> Estimate:
     """Return the first share minus the second, from separate trials, with Newcombe's interval."""
     if first.value is None or second.value is None:
-        return Estimate(reason="one of the two shares counts nothing")
+        return Estimate(reason="one of the two shares has no observations")
     difference = first.value - second.value
     if first.low is None or first.high is None or second.low is None or second.high is None:
         return Estimate(difference, reason="one of the two shares has no interval")
@@ -297,7 +297,7 @@ class ExampleSums:
             return Estimate(estimate.value, reason=reason)
         if np.ptp(defined) < 1e-12:
             # That does not make the figure certain.
-            reason = f"no interval: all {len(self.sums)} examples are alike in this"
+            reason = f"no interval: all {len(self.sums)} examples are equal in this"
             return Estimate(estimate.value, reason=reason)
         low, high = self._find_bounds(statistic, estimate.value, defined)
         return Estimate(estimate.value, low, high)

@@ -132,7 +132,7 @@ def _compare_score(prefix: str, example: Golden, report: EvaluationReport) -> Go
     """Return the result about the score of an example."""
     error = None
     if report.score is None:
-        error = "; ".join(report.why_unscored.values()) or "nothing can be gained"
+        error = "; ".join(report.why_unscored.values()) or "no criterion can add points"
     return GoldenResult(
         example=f"{prefix}{example.name}",
         criterion=f"{prefix}{SCORE}",
@@ -160,7 +160,7 @@ def _is_within(score: float, bounds: Mapping[str, float]) -> bool:
 def _find_error(line: CriterionReport | None) -> str | None:
     """Return why a criterion has no answer; None if it has one."""
     if line is None:
-        return "the judge gave one number for the whole: use a grader that answers each"
+        return "the judge gave one number for the whole rubric: use a grader that answers each criterion"
     if not line.answered:
         return line.error or "the judge was not asked"
     return None

@@ -117,7 +117,7 @@ def _suggest_column(row: Mapping[str, Any]) -> str:
         suggestion = suggest_word(column, _FIELDS)
         if suggestion.startswith("did you mean"):
             return suggestion
-    return f"there are {', '.join(map(str, row)) or 'no fields'}"
+    return f"the fields are: {', '.join(map(str, row)) or 'none'}"
 
 
 def _parse_verdict(value: Any) -> str | float | None:

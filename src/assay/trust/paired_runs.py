@@ -1,4 +1,4 @@
-"""Pair the answers that two runs hold about the same questions and the same rollouts."""
+"""Pair the answers of two runs to the same questions about the same rollouts."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

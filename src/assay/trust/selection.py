@@ -1,4 +1,4 @@
-"""Test whether the rollouts that people labelled look drawn at random from their run.
+"""Test whether the labelled rollouts look like a random sample of the run.
 
 Agreement and correction describe a run only if its labelled rollouts are a random sample of it.
 Three tests compare the labelled rollouts with the others: by the judge's verdicts, by score, and by

@@ -1,4 +1,4 @@
-"""Tests of whether a difference can be chance, and of how large a difference they would find."""
+"""Test whether a difference may be due to chance, and compute the detectable difference."""
 
 from collections.abc import Sequence
 from itertools import product

@@ -1,1 +1,1 @@
-"""See a run: a page on this machine, or one file that opens anywhere."""
+"""The page of a run: served on this machine, or written as one file."""

@@ -1,4 +1,4 @@
-"""Collect what the page shows of a run, as plain data for JSON."""
+"""Collect the data that the page shows about a run, as plain data for JSON."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast

@@ -170,7 +170,10 @@ async def _add_label(viewed: ViewedRuns, request: Request) -> Response:
     # A form of another site cannot send JSON without the browser asking this server first.
     content_type = request.headers.get("content-type", "").partition(";")[0].strip()
     if content_type != "application/json":
-        return _refuse(415, f"the label came as {content_type or 'nothing'}: send application/json")
+        return _refuse(
+            415,
+            f"the label has the content type {content_type or 'nothing'}: send application/json",
+        )
     body = await request.body()
     if len(body) > LARGEST_LABEL:
         return _refuse(413, f"the label has {len(body):,} bytes: give at most {LARGEST_LABEL:,}")

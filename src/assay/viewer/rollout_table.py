@@ -1,4 +1,4 @@
-"""RolloutTable answers the questions of the page about a run's rollouts, each with a query."""
+"""RolloutTable queries the rollouts of a run for the page."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""ViewedRuns holds the runs that a page shows. Everything is read from their files when it is asked for."""
+"""ViewedRuns holds the runs that a page shows, and reads their files on demand."""
 
 import hashlib
 import os
