@@ -1,6 +1,6 @@
 """Store verdicts in SQLite or PostgreSQL, each under a key that changes with anything that could change it.
 
-Plain calls that wait for a disk or a server; `VerdictCache` is the same for a running event loop.
+The calls block on a disk or a server; `VerdictCache` is the async version.
 """
 
 import hashlib
@@ -27,15 +27,15 @@ from assay.redaction import get_logger
 logger = get_logger(__name__)
 
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 1000
-SCHEMA_VERSION = 1  # goes up when what is stored changes; a store refuses a newer one than it knows
+SCHEMA_VERSION = 1  # incremented when the stored format changes; a store refuses newer versions
 APPLICATION_ID = (
-    0x61737379  # stands in the file's header, so that no other program's database is taken for ours
+    0x61737379  # in the file's header, so that databases of other programs are recognised
 )
 BUSY_SECONDS, CONNECT_SECONDS = (
     60.0,
     10,
-)  # how long to wait for another process that is writing, and for a server
-# In the words of PostgreSQL, which SQLite understands too.
+)  # seconds to wait for another process that is writing, and for a server
+# In PostgreSQL's syntax, which SQLite accepts too.
 _COLUMNS = (
     "key TEXT PRIMARY KEY, question TEXT NOT NULL, text TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL, "
     "sample BIGINT NOT NULL, created DOUBLE PRECISION NOT NULL, cost DOUBLE PRECISION, value TEXT NOT NULL"
@@ -46,22 +46,20 @@ Result = TypeVar("Result")
 
 
 def text_hash(text: str) -> str:
-    """The SHA-256 of a text. Take it once a response and share it over that response's keys."""
-    # Half of a surrogate pair is no text, but models under test write it.
+    """Return the SHA-256 of a text. Compute it once per response for all keys of that response."""
+    # Lone surrogates are not valid text, but models under test write them.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
 class VerdictKey:
-    """Which question about which text was put to which judge, and how."""
+    """Identifies a question about a text to a judge."""
 
     question: str  # the criterion's `question_hash`
     text: str  # the `text_hash` of all else the judge reads: the response, the query, a reference answer
     judge: str  # the model and whatever else changes its answers: endpoint, temperature, reasoning effort
     prompt: str  # the version of the prompt
-    sample: int = (
-        0  # which of several samples of one judge; without it k samples would collapse into one
-    )
+    sample: int = 0  # the number of the sample; without it, several samples of a judge would share one verdict
 
     def __post_init__(self) -> None:
         for name in ("question", "text", "judge", "prompt"):
@@ -75,28 +73,28 @@ class VerdictKey:
 
     @cached_property
     def digest(self) -> str:
-        """The five parts as one SHA-256; what a store looks up."""
+        """The SHA-256 of the five parts, which is the key in a store."""
         return hash_json([self.question, self.text, self.judge, self.prompt, self.sample])
 
 
 @dataclass(frozen=True)
 class CachedVerdict:
-    """A verdict, and what it took to get it."""
+    """A verdict with its cost."""
 
     verdict: (
         str | float
-    )  # the choice, number or whole reply the judge gave. Failures and cut-off replies are none
+    )  # the choice, number or whole reply of the judge, never a failure or a truncated reply
     reason: str = ""
     usage: Mapping[str, int] = field(
         default_factory=dict[str, int]
     )  # tokens by kind, as the endpoint counted them
-    cost: float | None = None  # US dollars paid for it, once; None when the price is not known
-    # Anything else worth keeping that JSON can hold: resolved model id, log-probabilities.
+    cost: float | None = None  # US dollars that it cost; None if the price is unknown
+    # Further data as JSON: resolved model id, log-probabilities.
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     created: float = field(default_factory=time.time)  # seconds since 1970
 
     def __post_init__(self) -> None:
-        # A stored failure would be given as an answer for ever, and no one would see it.
+        # A stored failure would be returned as an answer forever, unnoticed.
         if self.verdict in ("", None):
             raise CacheError(
                 f"{self.verdict!r} is not a verdict and is not cached: keep only what a judge answered"
@@ -104,7 +102,7 @@ class CachedVerdict:
 
     @cached_property
     def line(self) -> str:
-        """The verdict as one line of JSON. Raises `CacheError` when JSON cannot hold it."""
+        """Return the verdict as one line of JSON. Raises `CacheError` if JSON cannot represent it."""
         fields = {name: getattr(self, name) for name in _FIELDS}
         fields |= {"usage": dict(self.usage), "details": dict(self.details)}
         try:
@@ -116,7 +114,7 @@ class CachedVerdict:
 
     @classmethod
     def of(cls, line: str) -> "CachedVerdict":
-        """The verdict of such a line; fields that this version does not know are passed over."""
+        """Return the verdict of such a line; unknown fields are ignored."""
         try:
             data = json.loads(line)
             verdict = cls(**{name: data[name] for name in _FIELDS if name in data})
@@ -154,23 +152,23 @@ Item: TypeAlias = tuple[VerdictKey, CachedVerdict]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which verdicts are meant; all of them unless narrowed."""
+    """Selects verdicts; by default all."""
 
-    judge: str | None = (
-        None  # A judge as it stands in the keys; a `*` at the end stands for anything
+    judge: str | None = None  # a judge as in the keys; a `*` at the end matches anything
+    before: float | None = (
+        None  # only verdicts that were stored before this time, in seconds since 1970
     )
-    before: float | None = None  # only what was stored earlier than this, in seconds since 1970
     question: str | None = None  # the `question_hash` of one criterion
 
     def terms(self) -> dict[str, object]:
-        """The SQL conditions, with their arguments; a parameter is written as `?`."""
+        """Return the SQL conditions with their arguments; a parameter is written as `?`."""
         terms: dict[str, object] = {
             "judge = ?": self.judge,
             "created < ?": self.before,
             "question = ?": self.question,
         }
         if self.judge is not None and self.judge.endswith("*"):
-            # Not LIKE: it has wildcards of its own and minds case in only one of the databases.
+            # Not LIKE, which has other wildcards and is case-sensitive in only one of the databases.
             terms |= {
                 "judge = ?": None,
                 f"substr(judge, 1, {len(self.judge) - 1}) = ?": self.judge[:-1],
@@ -183,31 +181,29 @@ ALL = Selection()
 
 @dataclass(frozen=True)
 class CacheStats:
-    """How much a store holds."""
+    """The size of a store."""
 
     where: str  # the file, or the database without its password
     verdicts: int = 0
-    judges: Mapping[str, int] | None = None  # verdicts by judge, most first
+    judges: Mapping[str, int] | None = None  # number of verdicts by judge, most first
     oldest: float | None = None  # seconds since 1970; None when empty
     newest: float | None = None
-    cost: float = (
-        0.0  # US dollars these verdicts cost when they were judged, as far as prices were known
-    )
+    cost: float = 0.0  # US dollars that these verdicts cost, as far as prices were known
     size: int = 0  # bytes on disk
 
 
 class Store:
-    """Verdicts in an SQLite file. Safe for several threads and processes; the first verdict stays.
+    """Verdicts in an SQLite file. Safe for several threads and processes; the first verdict of a key is kept.
 
-    Threads take turns at one connection. What `put_many` has returned from survives a SIGKILL; a power cut may take the
-    last moments, and leaves the file whole.
+    Threads share one connection. Verdicts survive a SIGKILL once `put_many` has returned; a power cut may lose the
+    last moments but does not damage the file.
     """
 
     _table, _row_number, _mark = "verdicts", "rowid", "?"
 
     def __init__(self, where: str) -> None:
-        """Opens the file, or makes it. Raises `CacheError` when it is not ours to use."""
-        self.where = where  # what to call it in messages
+        """Open or create the file. Raises `CacheError` if it cannot be used."""
+        self.where = where  # its name in messages
         self.lock = threading.RLock()
         self._connection: Any = None
         _STORES.add(self)
@@ -218,7 +214,7 @@ class Store:
             raise
 
     def get_many(self, keys: Sequence[VerdictKey]) -> dict[VerdictKey, CachedVerdict]:
-        """The verdicts that are there; keys without one are left out."""
+        """Return the stored verdicts of these keys; keys without a verdict are left out."""
         by_digest = {key.digest: key for key in keys}
         digests = list(by_digest)
         found: dict[VerdictKey, CachedVerdict] = {}
@@ -233,7 +229,7 @@ class Store:
                 try:
                     found[key] = CachedVerdict.of(value)
                 except CacheError as error:
-                    # It is judged again, and what else was asked for has an answer all the same.
+                    # It will be judged again; the other verdicts are still returned.
                     logger.warning("a verdict in %s cannot be read: %s", self.where, error)
         return found
 
@@ -254,13 +250,13 @@ class Store:
             self._run(save)
 
     def entries(self, selection: Selection = ALL, *, limit: int | None = None) -> Iterator[Item]:
-        """What is stored, batch after batch; the order inside a batch is any."""
+        """Yield the stored verdicts in batches; the order within a batch is undefined."""
         condition = " AND ".join([*selection.terms(), f"{self._row_number} > ?"])
         query = f"SELECT {self._row_number}, question, text, judge, prompt, sample, value FROM {self._table} "
         query += f"WHERE {condition} ORDER BY {self._row_number} LIMIT ?"
         last, left = -1, sys.maxsize if limit is None else limit
         while left > 0:
-            # By the page, so that a slow reader holds up no writer and sees what is added meanwhile.
+            # In pages, so that a slow reader does not block writers and sees new entries.
             page = self._rows(query, [*selection.terms().values(), last, min(left, ROWS_AT_ONCE)])
             if not page:
                 return
@@ -269,7 +265,7 @@ class Store:
             last, left = page[-1][0], left - len(page)
 
     def prune(self, selection: Selection) -> int:
-        """Forget these for ever; how many there were."""
+        """Delete these verdicts, and return their number."""
         terms = selection.terms()
         condition = f" WHERE {' AND '.join(terms)}" if terms else ""
         query = f"DELETE FROM {self._table}{condition}".replace("?", self._mark)
@@ -280,7 +276,7 @@ class Store:
         return count
 
     def stats(self) -> CacheStats:
-        """How much is there."""
+        """Return the size of the store."""
         figures = "count(*), min(created), max(created), coalesce(sum(cost), 0)"
         [(count, oldest, newest, cost)] = self._rows(f"SELECT {figures} FROM {self._table}")
         judges = self._rows(
@@ -291,7 +287,7 @@ class Store:
         )
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         with self.lock:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -306,7 +302,7 @@ class Store:
         return connection
 
     def _prepare(self, connection: Any) -> None:
-        # Changing to WAL mode does not wait by itself when another process is in the way.
+        # Changing to WAL mode does not wait for other processes, so we retry.
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -317,7 +313,7 @@ class Store:
                 time.sleep(0.01)
 
     def _make_table(self, connection: sqlite3.Connection) -> None:
-        """Make the table, or see that the one there is ours and of a version we know."""
+        """Create the table, or check that the existing one is ours and of a known version."""
 
         def number(query: str) -> int:
             return connection.execute(query).fetchone()[0]
@@ -329,7 +325,7 @@ class Store:
             advice = "point ASSAY_CACHE or cache= at a place of its own"
             raise CacheError(f"{self.where} is an SQLite database of another program: {advice}")
         self._refuse_newer(number("PRAGMA user_version"))
-        # Several hosts cannot share the memory that WAL needs, and would spoil the file.
+        # WAL needs shared memory, so several hosts would corrupt the file.
         connection.execute(
             f"PRAGMA journal_mode = {'DELETE' if is_on_network_disk(Path(self.where)) else 'WAL'}"
         )
@@ -352,7 +348,7 @@ class Store:
                 f"cannot be used ({error}): see that the disk has room, is local and may be ",
             )
             problem += "written, or point ASSAY_CACHE at another place"
-        # SQLite reports damage in words that may hold bytes of the damaged file.
+        # SQLite's error messages may contain bytes of a damaged file.
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             cause, problem = (
                 error,
@@ -367,7 +363,7 @@ class Store:
         raise CacheError(f"the verdict cache {self.where} {problem}") from cause
 
     def _give_space_back(self) -> None:
-        # Another process at work is a reason to leave the space for later.
+        # If another process is active, the space is reclaimed later.
         with suppress(sqlite3.OperationalError):
             self._on_connection(lambda connection: connection.execute("VACUUM"))
 
@@ -389,8 +385,8 @@ class Store:
         return self._run(lambda connection: connection.execute(query, arguments).fetchall())
 
     def _transaction(self, connection: Any) -> Any:
-        """A block at whose end all is committed, or nothing when something was raised."""
-        # IMMEDIATE takes the write lock first; a lock taken half-way can fail without waiting.
+        """Run a block as a transaction: commit at its end, or roll back on an exception."""
+        # IMMEDIATE takes the write lock first; upgrading a read lock later can fail without waiting.
         connection.execute("BEGIN IMMEDIATE")
         return connection
 
@@ -401,7 +397,7 @@ class PostgresStore(Store):
     _table, _row_number, _mark = "assay_verdicts", "number", "%s"
 
     def __init__(self, url: str) -> None:
-        """`postgresql://user:password@host:5432/database`. Raises `CacheError` when it does not answer."""
+        """`where` is `postgresql://user:password@host:5432/database`. Raises `CacheError` if it does not answer."""
         self._psycopg = import_extra(
             "psycopg", "a verdict cache in PostgreSQL", package="psycopg[binary]"
         )
@@ -410,7 +406,7 @@ class PostgresStore(Store):
 
     def put_many(self, items: Sequence[Item]) -> None:
         """Keep these, all or none. Where a key has a verdict already, that one stays."""
-        # In one order everywhere, or two processes that store the same keys could wait for each other.
+        # In a fixed order, or two processes that store the same keys could deadlock.
         super().put_many(sorted(items, key=lambda item: item[0].digest))
 
     def _connect(self) -> Any:
@@ -420,7 +416,7 @@ class PostgresStore(Store):
 
     def _prepare(self, connection: Any) -> None:
         with self._transaction(connection):
-            # Held while the tables are made, so that two processes that start at once do not both make them.
+            # A lock while the tables are created, so that only one of several starting processes creates them.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [APPLICATION_ID])
             number = "number BIGINT GENERATED ALWAYS AS IDENTITY"
             connection.execute(f"CREATE TABLE IF NOT EXISTS assay_verdicts ({number}, {_COLUMNS})")
@@ -436,13 +432,13 @@ class PostgresStore(Store):
         return connection.transaction()
 
     def _give_space_back(self) -> None:
-        """Left to the server, which does so by itself."""
+        """Do nothing: the server reclaims space itself."""
 
     def _size(self) -> int:
         return self._rows("SELECT pg_total_relation_size('assay_verdicts')")[0][0]
 
     def _run(self, work: Callable[[Any], Result]) -> Result:
-        """Tried once more on a fresh connection when the old one was lost."""
+        """Run an operation, once more on a fresh connection if the old one was lost."""
         try:
             try:
                 return self._on_connection(work)
@@ -458,7 +454,7 @@ class PostgresStore(Store):
             ) from None
 
 
-# File systems, as the kernel names them, that several hosts may use at once.
+# The kernel's names of file systems that several hosts can use at the same time.
 NETWORK_DISKS = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
     | {"orangefs", "panfs", "smb2", "smb3", "smbfs", "virtiofs", "wekafs"}
@@ -467,7 +463,7 @@ NETWORK_DISKS = frozenset(
 
 
 def is_on_network_disk(path: Path) -> bool:
-    """Whether a path lies on a network disk; False where the system does not say."""
+    """Whether a path is on a network disk; False if this is unknown."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -476,12 +472,12 @@ def is_on_network_disk(path: Path) -> bool:
 
 
 def mounted_kind(path: Path, mounts: str) -> str | None:
-    """The file system that a path lies on, by the kernel's list of mounts."""
+    """Return the file system of a path, from the kernel's list of mounts."""
     best, kind = Path(), None
     for line in mounts.splitlines():
         _, folder, mounted, *_ = line.split(" ")
         place = Path(folder.replace("\\040", " "))
-        # Of two mounts on one place the later hides the earlier.
+        # Of two mounts at the same path, the later hides the earlier.
         if path.is_relative_to(place) and len(place.parts) >= len(best.parts):
             best, kind = place, mounted
     return kind
@@ -493,9 +489,9 @@ _stopped: list[Store] = []
 
 
 def _before_fork() -> None:
-    """Wait for the thread at each connection and close it; none gets it until after the fork."""
-    # SQLite keeps what it has locked in the memory of the process, so a child that inherits an open file believes in
-    # locks it does not have, also on a connection of its own, and loses what it writes.
+    """Wait until no thread uses a connection, and close it; no thread gets it until after the fork."""
+    # SQLite keeps its locks in the memory of the process, so a child that inherits an open file assumes locks that
+    # it does not have, even on its own connection, and loses writes.
     _forking.acquire()
     _stopped.extend(_STORES)
     for store in _stopped:
@@ -510,24 +506,24 @@ def _after_fork() -> None:
     _forking.release()
 
 
-# The child may release what the parent took: it is the copy of the thread that took it.
+# The child may release the parent's lock, because it is a copy of the thread that took it.
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def default_place() -> str:
-    """`ASSAY_CACHE` if it is set, else `assay` in the user's cache folder."""
+    """Return `ASSAY_CACHE` if it is set, or else `assay` in the user's cache folder."""
     return os.environ.get("ASSAY_CACHE") or str(user_folder() / "assay")
 
 
 def user_folder() -> Path:
-    """Where this user's programs keep what can be made again."""
+    """Return the user's cache folder."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def file_of(place: str) -> Path | None:
-    """The SQLite file that a place stands for, there or not; None for a server."""
+    """Return the SQLite file of a place, whether it exists or not; None for a server."""
     if place.startswith(("postgresql://", "postgres://")):
         return None
     path = Path(place).expanduser()
@@ -535,9 +531,9 @@ def file_of(place: str) -> Path | None:
 
 
 def open_store(where: str | Path | None = None) -> Store:
-    """The store at a folder, a file ending in `.sqlite` or `.db`, or a `postgresql://` URL.
+    """Open the store at a folder, a file ending in `.sqlite` or `.db`, or a `postgresql://` URL.
 
-    None is `default_place()`. Raises `CacheError` when it cannot be used.
+    None means `default_place()`. Raises `CacheError` if it cannot be used.
     """
     place = default_place() if where is None else str(where)
     file = file_of(place)
@@ -545,15 +541,15 @@ def open_store(where: str | Path | None = None) -> Store:
 
 
 def export_lines(store: Store, selection: Selection = ALL) -> Iterator[str]:
-    """One line of JSON a verdict, key and value side by side, in the order of `entries`."""
+    """Yield one line of JSON per verdict, with key and value, in the order of `entries`."""
     for key, verdict in store.entries(selection):
         yield json.dumps(asdict(key) | json.loads(verdict.line))
 
 
 def import_lines(store: Store, lines: Iterable[str]) -> int:
-    """Store what `export_lines` wrote, and say how many lines there were.
+    """Store the lines of `export_lines`, and return their number.
 
-    Merges caches of several machines: a verdict that is there already stays.
+    This merges the caches of several machines: an existing verdict is kept.
     """
     items = (_item(line, number) for number, line in enumerate(lines, start=1) if line.strip())
     count = 0

@@ -19,10 +19,10 @@ logger = get_logger(__name__)
 
 
 class VerdictCache:
-    """A store for running event loops: nothing here waits for a disk or a network in the loop.
+    """An async store: it never blocks the event loop on a disk or a network.
 
-    One thread stores and looks up. What comes while it is busy waits for its next turn and goes to the
-    store as one batch, so a thousand verdicts at once are a few transactions.
+    One thread stores and looks up verdicts. Requests that arrive while it is busy are handled as one
+    batch, so a thousand concurrent verdicts need only a few transactions.
 
     >>> import asyncio, tempfile
     >>> key = VerdictKey(question="q1", text="t1", judge="openai/gpt-5-mini", prompt="1")
@@ -39,33 +39,33 @@ class VerdictCache:
     def __init__(self, where: str | Path | Store | None = None) -> None:
         """`where` is a folder, a file, a `postgresql://` URL or a store; see `open_store`.
 
-        Opening may wait for a disk or a server, so do it before the loop is busy.
+        Opening may block on a disk or a server, so do it before the loop is busy.
         """
         self.store = open_store(where) if where is None or isinstance(where, str | Path) else where
         self.start_over()
         _CACHES.add(self)
 
     def start_over(self) -> None:
-        """Forget what waits; after a fork it is the parent's to store, and its thread is not here."""
+        """Drop pending verdicts after a fork: the parent stores them, and its thread does not exist here."""
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-cache")
         self._is_scheduled = self._is_closed = False
         self._unsaved: dict[VerdictKey, CachedVerdict] = {}
-        # What is looked up, and the caller who waits for it; without a key, until all that was put is stored.
+        # Keys to look up with the waiting callers; without a key, the caller waits until all verdicts are stored.
         self._waiting: list[tuple[VerdictKey | None, Future[CachedVerdict | None]]] = []
 
     async def get(self, key: VerdictKey) -> CachedVerdict | None:
-        """The verdict under this key, also one that is not stored yet; None when there is none."""
+        """Return the verdict of a key, even if it is not stored yet; None if there is none."""
         return self._unsaved.get(key) or await self._done(key)
 
     def put_soon(self, items: Iterable[Item]) -> None:
-        """Keep these, and return at once; only a program that is killed outright can lose them.
+        """Store verdicts later and return immediately; only a SIGKILL can lose them.
 
-        Raises `CacheError` for what JSON cannot hold.
+        Raises `CacheError` for values that JSON cannot represent.
         """
         items = list(items)
         for _, verdict in items:
-            # Written down here, since in a batch one bad verdict would hold up the good ones.
+            # Encoded here, because one bad verdict in a batch would block the others.
             _ = verdict.line
         with self._lock:
             self._refuse_if_closed()
@@ -74,13 +74,13 @@ class VerdictCache:
         self._schedule()
 
     async def put_many(self, items: Iterable[Item] = ()) -> None:
-        """Keep these; on return all that was put is stored and survives a SIGKILL. Raises `CacheError` when it cannot be."""
+        """Store verdicts. On return, all pending verdicts survive a SIGKILL. Raises `CacheError` on failure."""
         self.put_soon(items)
         if self._unsaved:
             await self._done(None)
 
     def close(self) -> None:
-        """Store what waits, and let go of the store. Raises `CacheError` when something is not stored."""
+        """Store pending verdicts and close the store. Raises `CacheError` if some cannot be stored."""
         with self._lock:
             self._is_closed = True
         self._thread.shutdown()
@@ -101,7 +101,7 @@ class VerdictCache:
             raise CacheError("the verdict cache is closed: open another")
 
     async def _done(self, key: VerdictKey | None) -> CachedVerdict | None:
-        """What the thread finds under a key, after it has stored what was put before."""
+        """Return the verdict that the thread finds under a key after storing pending verdicts."""
         done: Future[CachedVerdict | None] = Future()
         with self._lock:
             self._refuse_if_closed()
@@ -112,14 +112,14 @@ class VerdictCache:
         return await asyncio.wrap_future(done)
 
     def _schedule(self) -> None:
-        """Have the thread do what waits, unless it is told so already."""
+        """Wake the thread for pending work, unless it is awake already."""
         with self._lock:
             if (self._unsaved or self._waiting) and not self._is_scheduled and not self._is_closed:
                 self._is_scheduled = True
                 self._thread.submit(self._work)
 
     def _work(self) -> None:
-        """Store and look up what waits by now. Runs in the thread."""
+        """Store and look up everything pending. Runs in the thread."""
         with self._lock:
             self._is_scheduled = False
             waiting, self._waiting = self._waiting, []
@@ -132,7 +132,7 @@ class VerdictCache:
         except BaseException as problem:  # noqa: BLE001 - the callers that wait are told, whatever it is
             failure = problem
         for key, done in waiting:
-            # A caller that was cancelled has cancelled its future too, which takes no result any more.
+            # A cancelled caller has cancelled its future too, which accepts no result.
             if done.set_running_or_notify_cancel():
                 error = unsaved if key is None else failure
                 if error is not None:
@@ -141,7 +141,7 @@ class VerdictCache:
                     done.set_result(None if key is None else found.get(key))
 
     def _store(self) -> CacheError | None:
-        """Store what is unsaved. What cannot be stored is kept, and tried again with what comes next."""
+        """Store unsaved verdicts. On failure they are kept and tried again with the next batch."""
         with self._lock:
             batch = list(self._unsaved.items())
         if not batch:

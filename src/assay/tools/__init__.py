@@ -13,7 +13,7 @@ def is_failure(reply: str) -> bool:
 
 
 def as_output(text: str) -> str:
-    """Return what a tool that succeeded gives: never a text that would count as a failure.
+    """Return the reply of a successful tool, which must not look like a failure.
 
     That is `Error: …`, a traceback, or a JSON object with an `error`: see `TrajectoryStep.failed`.
     """

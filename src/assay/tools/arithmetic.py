@@ -12,10 +12,12 @@ from assay.wording import format_value, suggest_word
 
 Number: TypeAlias = int | float
 
-MOST_BITS: Final = 10_000  # the size of the largest whole number: about 3,000 digits, which Python still writes out
+MOST_BITS: Final = 10_000  # size of the largest integer, about 3,000 digits, which Python can still convert to text
 MOST_FACTORIAL: Final = 1_000
-MOST_PLACES: Final = 1_000  # decimal places, before or after the point, that can be rounded to
-LONGEST: Final = 4_000  # characters of the longest expression
+MOST_PLACES: Final = (
+    1_000  # maximum number of decimal places for rounding, before or after the point
+)
+LONGEST: Final = 4_000  # maximum length of an expression in characters
 _TOO_LARGE = f"the result is too large: whole numbers end at {MOST_BITS:,} bits, others at 1.8e308"
 
 
@@ -62,7 +64,7 @@ _TOKENS = re.compile(
 
 
 def _read(expression: str) -> ast.expr:
-    """The expression as a tree. What holds a sign or name we do not know is never parsed."""
+    """Parse an expression into a tree. Expressions with unknown signs or names are refused before parsing."""
     if not isinstance(expression, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"the expression is {format_value(expression)}: give it as text")
     if len(expression) > LONGEST:
@@ -89,7 +91,7 @@ def _read(expression: str) -> ast.expr:
 
 
 def _evaluated(tree: ast.expr) -> Number:
-    """The value of a tree, worked out from its leaves and without recursion: it may be deeper than Python's stack."""
+    """Evaluate a tree from its leaves, without recursion, because it may be deeper than Python's stack."""
     nodes, values = [tree], dict[ast.expr, Number]()
     for node in nodes:
         nodes += _parts(node)
@@ -104,7 +106,7 @@ def _evaluated(tree: ast.expr) -> Number:
 
 
 def _parts(node: ast.expr) -> Sequence[ast.expr]:
-    """What must be known before a node can be worked out; refuses whatever is no arithmetic."""
+    """Return the operands of a node; refuse nodes that are not arithmetic."""
     match node:
         case ast.Constant() | ast.Name():
             return ()
@@ -165,12 +167,12 @@ def _applied(node: ast.expr, values: Sequence[Number]) -> Any:
             return values[0]
 
 
-# What could grow without bound is measured before it is worked out.
+# Estimate the size of results that could grow without bound before computing them.
 
 
 def _power(base: Number, exponent: Number) -> Any:
     whole = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
-    # A number of so many bits is at least 2 to the power of one less.
+    # A number with n bits is at least 2 to the power n - 1.
     if whole and (abs(int(base)).bit_length() - 1) * exponent > MOST_BITS:
         raise ValueError(_TOO_LARGE)
     return base**exponent
@@ -192,16 +194,18 @@ def _rounded(number: Number, places: Number | None = None) -> Number:
 
 _CONSTANTS: Final = {"e": math.e, "pi": math.pi}
 
-_ANY: Final = LONGEST  # the most numbers of a function that takes any number of them: no expression holds more
+_ANY: Final = (
+    LONGEST  # for functions with any number of arguments: an expression cannot contain more
+)
 
-# Each with the fewest and the most numbers that it takes.
+# Each with its minimum and maximum number of arguments.
 _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int, int]]] = {
     "abs": (abs, 1, 1),
     "factorial": (_factorial, 1, 1),
     "log": (math.log, 1, 2),
     "pow": (_power, 2, 2),
     "round": (_rounded, 1, 2),
-    # With one number, Python's own would want a list.
+    # With one argument, Python's function expects a list.
     "max": (lambda *numbers: max(numbers), 1, _ANY),
     "min": (lambda *numbers: min(numbers), 1, _ANY),
     **{

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, Self
 from assay.wording import format_value
 
 _MAX_LINKS: Final = 40  # as in Linux
-_MAX_DEPTH: Final = 200  # folders in one path, each of which is open until the last one is
-# A pipe that nothing writes to would hold us forever without O_NONBLOCK.
+_MAX_DEPTH: Final = 200  # folders in one path; all are kept open until the last one is opened
+# Without O_NONBLOCK, opening a pipe without a writer would block forever.
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -49,7 +49,7 @@ class OutsideError(ValueError):
 
 
 class ContainedFolder:
-    """A folder that is open, and what is below it.
+    """An open folder, and the files below it.
 
     >>> with ContainedFolder(Path("/")) as folder:
     ...     entry = folder.open(".")
@@ -89,13 +89,13 @@ class ContainedFolder:
         os.close(self._descriptor)
 
     def open(self, path: str, *, follows_links: bool = True) -> OpenEntry:
-        """Open what a path means, which may be absolute.
+        """Open a file or folder by its path, which may be absolute.
 
-        Raises `OutsideError` if it is outside of the folder, and `OSError` or `ValueError` if there
-        is nothing that can be opened.
+        Raises `OutsideError` if it is outside the folder, and `OSError` or `ValueError` if it cannot
+        be opened.
         """
         names = self._split(path)
-        descriptors = [os.dup(self._descriptor)]  # of the folders on the way
+        descriptors = [os.dup(self._descriptor)]  # of the parent folders
         path_names: list[str] = []  # of the same folders, without this one
         link_count = 0
         try:
@@ -129,9 +129,9 @@ class ContainedFolder:
                 os.close(descriptor)
 
     def _split(self, path: str) -> deque[str]:
-        """Return the names in a path below this folder, without those that mean nothing."""
+        """Return the parts of a path below this folder, without empty parts and dots."""
         if path.startswith("/"):
-            # Lexically, since what is meant by `..` depends on links.
+            # Lexically, because the meaning of `..` depends on links.
             parts = [part for part in path.split("/") if part not in ("", ".")]
             own_parts = list(self.path.parts[1:])
             if parts[: len(own_parts)] != own_parts:
@@ -141,7 +141,7 @@ class ContainedFolder:
 
 
 def _read_link(name: str, folder: int) -> str | None:
-    """Return where a link leads; None for anything else, which is opened without following links."""
+    """Return the target of a link; None for anything else, which is opened without following links."""
     with suppress(OSError):
         return os.readlink(name, dir_fd=folder)
     return None

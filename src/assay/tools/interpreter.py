@@ -21,36 +21,36 @@ from typing import IO, Any, Final
 from assay.tools import as_output, failure
 from assay.wording import format_value
 
-LONGEST: Final = 100_000  # characters of the longest code
+LONGEST: Final = 100_000  # maximum length of the code in characters
 FENCES: Final = (
     "others",
     "processes",
     "memory",
     "network",
     "files",
-)  # put up around a program where they can be
-PATIENCE: Final = 5.0  # seconds that a warden that was told to stop may take
+)  # used where the system supports them
+PATIENCE: Final = 5.0  # seconds that a warden may take to stop
 _START: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """Runs Python code, each time in a fresh interpreter, within these limits.
+    """Runs Python code in a fresh interpreter per call, within these limits.
 
-    Its methods are the tools: `ToolRubric(tools=[Interpreter(seconds=60).python])`. As many run at
-    once as there are processors; others wait, and their clock with them.
+    Its methods are the tools: `ToolRubric(tools=[Interpreter(seconds=60).python])`. The number of
+    concurrent programs is the number of processors; waiting time does not count.
 
     >>> Interpreter(memory=256 * 2**20).python("print(6 * 7)")
     '42'
     """
 
     seconds: float = 10.0  # seconds of processor time for each process
-    wall_seconds: float = 30.0  # seconds from start to end, whatever they are spent on
+    wall_seconds: float = 30.0  # seconds of wall-clock time
     memory: int = 2**30  # bytes of address space for each process (Linux)
-    file_size: int = 2**24  # bytes of the largest file it may write, and of what it may print
-    processes: int = 32  # processes that may run at the same time, itself included (Linux)
+    file_size: int = 2**24  # maximum bytes of a file that it writes, and of its output
+    processes: int = 32  # maximum number of concurrent processes, including itself (Linux)
     output: int = (
-        10_000  # bytes of what was printed that are shown: of more, the beginning and the end
+        10_000  # bytes of output in the reply; of longer output, the beginning and the end
     )
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class Interpreter:
                 raise ValueError(f"{field.name} is {format_value(value)}: give a number above 0")
 
     def python(self, code: str) -> str:
-        """Runs Python code in a fresh interpreter, and gives back what it prints.
+        """Runs Python code in a fresh interpreter, and returns its output.
 
         Args:
             code: The code. Print what you want to see.
@@ -73,15 +73,15 @@ class Interpreter:
         with closing(Program(code, self)) as program:
             return program.begin().result()
 
-    # Leaves the event loop free. When its caller is cancelled, the code is stopped.
+    # Does not block the event loop. If its caller is cancelled, the code is stopped.
     async def python_async(self, code: str) -> str:
         with closing(Program(code, self)) as program:
             return await asyncio.wrap_future(program.begin())
 
-    python_async.__doc__ = python.__doc__  # to a model it is the same tool
+    python_async.__doc__ = python.__doc__  # for a model it is the same tool
 
     def fences(self) -> frozenset[str]:
-        """Which fences stand here, of `others`, `processes`, `memory`, `network` and `files`."""
+        """Return the fences that are available here: `others`, `processes`, `memory`, `network` and `files`."""
         program = Program("", self)
         program.begin().result()
         return program.fences
@@ -89,7 +89,7 @@ class Interpreter:
 
 @cache
 def _places(process: int) -> ThreadPoolExecutor:
-    """Room for as many programs as there are processors. A forked child has its own."""
+    """A semaphore with one slot per processor. A forked child has its own."""
     processors = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     )
@@ -97,23 +97,23 @@ def _places(process: int) -> ThreadPoolExecutor:
 
 
 class Program:
-    """One run of some code. `run` waits for it, and `close`, from anywhere, ends it."""
+    """One execution of code. `run` waits for it, and `close` stops it from any thread."""
 
     def __init__(self, code: str, limits: Interpreter) -> None:
         self._code = code
         self._limits = limits
         self._lock = threading.Lock()
-        self._stdin: IO[bytes] | None = None  # of the warden, once there is one
+        self._stdin: IO[bytes] | None = None  # of the warden, once it has started
         self._stopped = False
-        self.fences: frozenset[str] = frozenset()  # what stood around it, known when it has run
+        self.fences: frozenset[str] = frozenset()  # the active fences, known after it has run
 
     def begin(self) -> "Future[str]":
         return _places(os.getpid()).submit(self.run)
 
     def run(self) -> str:
-        """What it printed; with a mark in front, and the reason, when it failed.
+        """Return the output, with `Error:` and the reason in front of it if the code failed.
 
-        Raises `OSError` when it could not be started.
+        Raises `OSError` if it could not be started.
         """
         if not isinstance(self._code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             return failure(f"the code is {format_value(self._code)}: give it as text")
@@ -132,16 +132,16 @@ class Program:
         return f"{failure(why)}\n{printed}" if printed else failure(why)
 
     def close(self) -> None:
-        """End it, if it has not ended. Returns at once."""
+        """Stop it, if it is still running. Returns immediately."""
         with self._lock:
             self._stopped = True
             if self._stdin is not None:
-                self._stdin.close()  # by which the warden knows
+                self._stdin.close()  # which tells the warden to stop
 
     def _ran(self, folder: Path, output: IO[bytes]) -> str:
-        """Run to the end; returns what went wrong, if anything did."""
+        """Run to the end, and return the error, if there was one."""
         command = [sys.executable, "-I", "-u", "-X", "utf8", "main.py"]
-        # What an interpreter may need of our environment to start at all, and nothing else of it.
+        # Only the environment variables that an interpreter needs to start.
         needed = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
         environment = needed | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(folder))
         if not sys.executable:
@@ -165,7 +165,7 @@ class Program:
                     "stdout": output,
                     "stderr": subprocess.STDOUT,
                 }
-                # In a session of its own, so that all of it can be killed.
+                # In its own session, so that all its processes can be killed.
                 process = subprocess.Popen[bytes](
                     start, env=needed, pass_fds=[report], start_new_session=True, **files
                 )
@@ -209,7 +209,7 @@ class Program:
         return f"it was ended by {next((kind.name for kind in signal.Signals if kind == -status), f'signal {-status}')}"
 
     def _shown(self, output: IO[bytes], folder: Path) -> str:
-        """What was printed; of much, the beginning and the end."""
+        """Return the output; of long output, the beginning and the end."""
         size, most = os.fstat(output.fileno()).st_size, self._limits.output
         output.seek(0)
         if size <= most:
@@ -219,12 +219,12 @@ class Program:
             output.seek(size - most // 2)
             tail = output.read().decode(errors="replace")
             text = f"{head}\n… {size - most:,} bytes left out …\n{tail}"
-        # The name of the folder differs from run to run, and would make equal runs differ.
+        # The name of the folder differs in every run, and would make equal runs differ.
         return text.replace(f"{folder}{os.sep}", "").replace(str(folder), ".").rstrip()
 
 
 def _hear(news: IO[bytes], heard: dict[str, Any], seconds: float) -> bool:
-    """Listen until the warden and its kind are gone; False when that takes too long."""
+    """Wait until the warden and its children have exited; False if that takes too long."""
     until = time.monotonic() + seconds
     waiting = select.poll()
     waiting.register(news, select.POLLIN)
@@ -242,9 +242,9 @@ def _remove(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
-        return  # the warden was there first
+        return  # the warden was faster
     except (OSError, RecursionError):
-        # Folders without rights, or nested deeper than Python calls itself.
+        # Folders without permissions, or nested deeper than Python's recursion limit.
         for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
             with suppress(OSError):
                 subprocess.run([*command, folder], check=False, stderr=subprocess.DEVNULL)

@@ -1,13 +1,13 @@
 """Run a program under a supervising process, the warden: start it, restrict it, and leave no process behind.
 
-The warden runs in a fresh interpreter and ends when the program does, when its standard input is closed, or when the
-process that started it dies, which closes it too. In namespaces of its own the program has one more process above it,
-the first one there, whose end is the end of all. Where there are none, the warden adopts what the program leaves
-behind and ends it. Each fence is put up where the system can; which of them stand is told.
+The warden runs in a fresh interpreter and exits when the program does, when its standard input is closed, or when the
+process that started it dies, which also closes it. If namespaces are available, the program runs below another
+process, the first of its namespace, whose end ends all the others. If not, the warden adopts the processes that the
+program leaves behind and ends them. Each fence is used if the system supports it; the active fences are reported.
 
-The second half asks Linux for namespaces, prctl, Landlock and seccomp, which Python has no functions for. Every call
-raises `OSError` where it cannot be had. What Landlock and seccomp set up holds for good, and for every process that is
-started from then on.
+The second half calls Linux for namespaces, prctl, Landlock and seccomp, for which Python has no functions. Every call
+raises `OSError` if it is not available. Landlock and seccomp cannot be undone, and apply to all processes that are
+started afterwards.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ from contextlib import suppress
 from math import ceil
 from typing import Any, Final, NamedTuple
 
-PATIENCE: Final = 2.0  # seconds that killed processes may take to be gone
+PATIENCE: Final = 2.0  # seconds that killed processes may take to exit
 
 
 class Warden:
@@ -35,7 +35,7 @@ class Warden:
     def __init__(self, orders: dict[str, Any]) -> None:
         self._orders = orders
         self._report = int(orders["report"])
-        self._alone = False  # whether the program has namespaces of its own
+        self._alone = False  # whether the program has its own namespaces
         self._ended = False
         self._told_to_stop = False
 
@@ -44,7 +44,7 @@ class Warden:
         os.set_inheritable(self._report, False)
         heard, bell = os.pipe()
         os.set_blocking(bell, False)
-        # Nothing to do: that a signal came in is known by its ring of the bell.
+        # Nothing to do: the wakeup descriptor reports the signal.
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(bell)
         holds(lambda: _prctl(_ADOPT_ORPHANS, 1))
@@ -58,9 +58,9 @@ class Warden:
         self._wait(child, heard, gate)
         self._end(child)
         if self._told_to_stop:
-            import shutil  # which takes longer to load than all else, and is hardly ever needed
+            import shutil  # slow to load, and rarely needed
 
-            # The process that should remove the folder may be dead.
+            # The process that should delete the folder may be dead.
             with suppress(RecursionError):
                 shutil.rmtree(self._orders["folder"], ignore_errors=True)
 
@@ -70,7 +70,7 @@ class Warden:
             signal.set_wakeup_fd(-1)
             holds(lambda: _prctl(_DIE_WITH_PARENT, signal.SIGKILL))
             program = os.fork() if self._alone else 0
-            while program:  # the first process there buries orphans until the program ends
+            while program:  # the first process of a namespace reaps orphans until the program ends
                 ended, status = os.wait()
                 if ended == program:
                     self.tell(status=os.waitstatus_to_exitcode(status))
@@ -93,7 +93,7 @@ class Warden:
         os.execve(command[0], command, self._orders["environment"])
 
     def _wait(self, child: int, heard: int, gate: socket.socket) -> None:
-        """Until the child has ended, or we are told to stop. Meanwhile, decide who may fork."""
+        """Wait until the child has exited, or until a stop request. Meanwhile, decide on requests to fork."""
         waiting = select.poll()
         for file in (0, heard, gate.fileno()):
             waiting.register(file, select.POLLIN)
@@ -118,7 +118,7 @@ class Warden:
                     answer(file, may_fork=len(descendants(os.getpid(), most)) < most)
 
     def _see_off(self, child: int) -> bool:
-        """Take note of what has ended; returns whether a process is left."""
+        """Reap exited processes; return whether a process is left."""
         try:
             while True:
                 ended, status = os.waitpid(-1, os.WNOHANG)
@@ -132,28 +132,28 @@ class Warden:
             return False
 
     def _end(self, child: int) -> None:
-        """Kill what is left, and wait until it is gone."""
+        """Kill the remaining processes, and wait until they have exited."""
         until = time.monotonic() + PATIENCE
         if not self._alone:
-            _kill(-child)  # for systems that do not tell who descends from whom
+            _kill(-child)  # for systems without information about descendants
         while self._see_off(child) and time.monotonic() < until:
             for left in [child] if self._alone else descendants(os.getpid()):
                 _kill(left)
             time.sleep(0.001)
 
     def tell(self, **news: Any) -> None:
-        """Send news to the process that gave the orders."""
+        """Send a message to the process that started the warden."""
         os.write(self._report, json.dumps(news).encode() + b"\n")
 
 
 def descendants(process: int, most: int = sys.maxsize) -> list[int]:
-    """The processes below one, or so many of them; none where the system does not tell."""
+    """Return the descendants of a process, up to a number; none if the system does not list them."""
     found: list[int] = []
     waiting = [process]
     while waiting and len(found) < most:
         tasks = f"/proc/{waiting.pop()}/task"
         children: list[int] = []
-        with suppress(OSError):  # it has ended, or there is no such file here
+        with suppress(OSError):  # it has exited, or the system has no such file
             for task in os.listdir(tasks):  # noqa: PTH208 - pathlib takes long to load
                 with open(f"{tasks}/{task}/children") as file:  # noqa: PTH123
                     children += map(int, file.read().split())
@@ -177,12 +177,12 @@ def main() -> None:
 
 
 def leave_others(wanted: Iterable[str]) -> list[str]:
-    """Start the next child in namespaces of its own, which end with it; returns the fences that this puts up."""
+    """Start the next child in its own namespaces, which end with it; return the resulting fences."""
     if "others" not in wanted:
         return []
     apart = _PROCESSES | (_NETWORK if "network" in wanted else 0)
     for namespaces in (apart | _USERS, apart):
-        # Tried out by a child, for there would be no way back.
+        # Tested in a child process, because it cannot be undone.
         child = os.fork()
         if not child:
             os._exit(0 if holds(lambda tried=namespaces: unshare(tried)) else 1)
@@ -193,14 +193,14 @@ def leave_others(wanted: Iterable[str]) -> list[str]:
 
 
 def close_in(orders: dict[str, Any], hand_over: Callable[[int], object]) -> list[str]:
-    """Put up the fences around this very process; returns those that now stand.
+    """Activate the fences for this process, and return the active ones.
 
-    Where the listener is handed over, it is decided on every process that is started.
+    If a listener is passed, every new process has to be allowed by it.
     """
     _limit("RLIMIT_CORE", 0)
     _limit("RLIMIT_CPU", ceil(orders["seconds"]), grace=1)
     _limit("RLIMIT_FSIZE", orders["file_size"])
-    # No program that is started from now on brings rights of its own, as `sudo` does.
+    # Programs that are started from now on cannot gain privileges, as `sudo` does.
     holds(lambda: _prctl(_NO_NEW_PRIVILEGES, 1))
     ways: dict[str, Callable[[], object]] = {
         "memory": lambda: _limit("RLIMIT_AS", orders["memory"]),
@@ -212,7 +212,7 @@ def close_in(orders: dict[str, Any], hand_over: Callable[[int], object]) -> list
 
 
 def _limit(name: str, most: int, grace: int = 0) -> None:
-    """Set a limit, unless there is a lower one. After a `grace` it can no longer be ignored."""
+    """Set a limit, unless there is a lower one. After `grace`, the hard limit applies."""
     kind = getattr(resource, name)
     hardest = resource.getrlimit(kind)[1]
     soft, hard = most, most + grace
@@ -222,7 +222,7 @@ def _limit(name: str, most: int, grace: int = 0) -> None:
 
 
 def holds(put_up: Callable[[], object]) -> bool:
-    """Put up one fence, and say whether it stands."""
+    """Activate one fence, and return whether it succeeded."""
     try:
         put_up()
     except (OSError, ValueError, AttributeError):  # not on this system, or not for this user
@@ -234,12 +234,12 @@ _PROCESSES: Final = (
     0x20000000 | 0x08000000
 )  # new namespaces for process ids and for shared memory and queues
 _NETWORK, _USERS = 0x40000000, 0x10000000
-# What `prctl` is asked for: a signal when the parent dies, the descendants of processes that die, and no new rights.
+# Options of `prctl`: a signal when the parent dies, adopting orphans, and no new privileges.
 _DIE_WITH_PARENT, _ADOPT_ORPHANS, _NO_NEW_PRIVILEGES = 1, 36, 38
 
 
 def unshare(namespaces: int) -> None:
-    """Leave the namespaces that are shared with all other processes, for new ones; stay the same user in them."""
+    """Move to new namespaces, as the same user."""
     user, group = os.geteuid(), os.getegid()
     call_c("unshare", namespaces)
     if namespaces & _USERS:
@@ -248,7 +248,7 @@ def unshare(namespaces: int) -> None:
             ("uid_map", f"{user} {user} 1"),
             ("gid_map", f"{group} {group} 1"),
         ):
-            # Some kernels have no `setgroups`, and do not ask for it.
+            # Some kernels have no `setgroups`, and do not need it.
             if name != "setgroups" or os.path.exists("/proc/self/setgroups"):  # noqa: PTH110 - pathlib takes long to load
                 with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
                     file.write(text)
@@ -259,7 +259,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def call_c(function: str, *arguments: int | bytes) -> int:
-    """What a function of the C library returns; numbers go as `long`, bytes as a pointer to them."""
+    """Call a function of the C library; numbers are passed as `long`, bytes as a pointer."""
     if sys.platform != "linux":
         raise OSError(f"there is no such call on {sys.platform}")
     library: Any = ctypes.CDLL(None, use_errno=True)
@@ -271,20 +271,24 @@ def call_c(function: str, *arguments: int | bytes) -> int:
     return found
 
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446  # the numbers of its three calls, on every machine
+_CREATE, _ADD, _RESTRICT = (
+    444,
+    445,
+    446,
+)  # the numbers of its three system calls, equal on all architectures
 _WRITE, _TRUNCATE = 1 << 1, 1 << 14
-# The rights to write, to remove, and to make files of all kinds.
+# The rights to write, remove and create files of all kinds.
 _CHANGES: Final = _WRITE | sum(1 << right for right in range(4, 13))
-# More of them, by the version that brought them: to link elsewhere, to cut short.
+# Further rights, by the version that introduced them: to link elsewhere, to truncate.
 _CHANGES_SINCE: Final = {2: 1 << 13, 3: _TRUNCATE}
 _SCOPES, _SCOPES_SINCE = (
     0b11,
     6,
-)  # signals, and local sockets without a path, reach no process outside; by version too
+)  # scopes that block signals and local sockets without a path, also by version
 
 
 def write_only_in(folder: str) -> None:
-    """Change no file outside a folder, and see into no process that may."""
+    """Forbid changing files outside a folder, and accessing processes that may."""
     version = call_c("syscall", _CREATE, 0, 0, 1)
     changes = _CHANGES | sum(r for since, r in _CHANGES_SINCE.items() if version >= since)
     rules = (
@@ -310,7 +314,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 class Machine(NamedTuple):
-    """What the kernel calls a kind of processor, and the numbers of its calls."""
+    """The kernel's number of an architecture, and the numbers of its system calls."""
 
     kind: int
     seccomp: int
@@ -324,19 +328,17 @@ _MACHINES: Final = {
     "aarch64": Machine(0xC00000B7, seccomp=277, socket=198, clone=220, forks=()),
 }
 _IO_URING_SETUP, _CLONE3 = 425, 435
-_FOREIGN: Final = (
-    0x40000000  # where the numbers of another way to call begin, which nothing here uses
-)
+_FOREIGN: Final = 0x40000000  # the first number of the x32 system calls, which are not used here
 
 _ALLOW, _ASK, _NO_SUCH_CALL, _FORBIDDEN = 0x7FFF0000, 0x7FC00000, 0x00050026, 0x0005000D
-_LOCAL: Final = 1  # the family of local sockets
-_THREAD: Final = 0x00010000  # among the flags of `clone`: it makes a thread, and no process
+_LOCAL: Final = 1  # the address family of local sockets
+_THREAD: Final = 0x00010000  # the flag of `clone` for a thread instead of a process
 
 
 def refuse_sockets() -> None:
-    """Make no socket but local ones."""
+    """Forbid all sockets except local ones."""
     machine = _machine()
-    # What io_uring does is not asked about, so that it could make sockets behind our back.
+    # seccomp does not see the operations of io_uring, which could create sockets.
     _set(
         machine,
         [(_IO_URING_SETUP, _FORBIDDEN), (machine.socket, (_IS, _LOCAL, _ALLOW, _FORBIDDEN))],
@@ -344,10 +346,10 @@ def refuse_sockets() -> None:
 
 
 def ask_before_forks() -> int:
-    """Have every new process allowed first, by the process that holds the file that this returns."""
+    """Require permission for every new process, from the process that reads the returned file."""
     machine = _machine()
     rules: list[Rule] = [
-        # Its flags cannot be seen from here. Every C library falls back on `clone`.
+        # Its flags are not visible to seccomp. Every C library falls back to `clone`.
         (_CLONE3, _NO_SUCH_CALL),
         *((fork, _ASK) for fork in machine.forks),
         (machine.clone, (_HAS, _THREAD, _ALLOW, _ASK)),
@@ -356,7 +358,7 @@ def ask_before_forks() -> int:
 
 
 def answer(listener: int, *, may_fork: bool) -> None:
-    """Answer one process that asks. It may be gone before it hears."""
+    """Answer the request of one process, which may have exited in the meantime."""
     question = bytearray(_QUESTION)
     with suppress(FileNotFoundError):
         fcntl.ioctl(listener, _RECEIVE, question)
@@ -365,7 +367,7 @@ def answer(listener: int, *, may_fork: bool) -> None:
         fcntl.ioctl(listener, _SEND, struct.pack("Qqii", number, *said))
 
 
-_QUESTION: Final = 80  # bytes of a question
+_QUESTION: Final = 80  # bytes of a request
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _GO_ON, _TRY_AGAIN = 1, 11
 _LISTEN: Final = 1 << 3
@@ -375,11 +377,9 @@ _NUMBER, _KIND, _ARGUMENT = (
     0,
     4,
     16,
-)  # where the number of a call, the kind of machine and the first argument stand
+)  # offsets of the call number, the architecture and the first argument
 
-Step = tuple[
-    int, int, int, int
-]  # what to do, how many steps to skip if so and if not, and the value it is done with
+Step = tuple[int, int, int, int]  # operation, jumps if true and if false, and operand
 Rule = tuple[int, int | tuple[int, int, int, int]]
 """A call, and what becomes of it; or a test of its first argument, and what then and what else."""
 

@@ -21,21 +21,21 @@ MOST_LISTED, MOST_FOUND, MOST_VISITED = (
     500,
     100,
     20_000,
-)  # files, and lines, of one reply; what is looked at for it
+)  # maximum files and lines of one reply, and files visited for it
 MOST_READ, MOST_SEARCHED = (
     4_000_000,
     64_000_000,
-)  # bytes that are read of one file, and in one search
+)  # maximum bytes read of one file, and in one search
 NO_FIELDS = State()
 _Path = Annotated[str, Field(description="A file or folder, relative to the workspace.")]
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The files below a folder, to be read only: its `tools` are `list_files`, `read_file`, `search_files` and `show_file`.
+    """Read-only access to the files below a folder: its `tools` are `list_files`, `read_file`, `search_files` and `show_file`.
 
     Columns of a rollout may name the folder: `Workspace("results/{task_id}")`. Links that lead out of it, devices and
-    pipes are refused, and every reply is bounded.
+    pipes are refused, and the size of replies is limited.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -56,15 +56,15 @@ class Workspace:
         return self.list_files, self.read_file, self.search_files, self.show_file
 
     def open_folder(self, fields: State) -> ContainedFolder:
-        """Open the folder of a rollout; raises a ValueError when there is none.
+        """Open the folder of a rollout; raises a ValueError if there is none.
 
         Links before the folder are followed. The folder itself, and the parts of its path that
-        columns name, must not be links: what works in it could have put them there.
+        columns name, must not be links, because the agent could have created them.
         """
         columns = [name for _, name, _, _ in Formatter().parse(str(self.root)) if name is not None]
         values = {name: str(fields.get(name, "")) for name in columns}
         for name, value in values.items():
-            # A name and no path: a row must not choose a folder outside of those that are meant.
+            # A name, not a path: a row must not choose a folder outside the intended ones.
             if value in (".", "..") or not re.fullmatch(r"[^/\\\0]+", value):
                 raise ValueError(
                     f"the workspace is {self.root}, and {name} is {format_value(value)}: give a name there"
@@ -129,7 +129,7 @@ class Workspace:
         path: _Path = ".",
         state: State = NO_FIELDS,
     ) -> str:
-        """Finds the lines that hold a text, in whatever case, in the files below a folder of the workspace."""
+        """Finds the lines that contain a text, ignoring case, in the files below a folder of the workspace."""
         with self.open_folder(state) as folder:
             found = _search(folder, path, text.casefold())
         return _bounded(found, MOST_FOUND) or "(no line holds it)"
@@ -146,7 +146,7 @@ class Workspace:
 
 
 def _bounded(lines: list[str], most: int) -> str:
-    """The lines, as far as one reply has room, and whether there are more."""
+    """Return the lines that fit into one reply, and whether there are more."""
     text = "\n".join(lines[:most])
     is_whole = len(lines) <= most and len(text) <= LONGEST
     if not is_whole:
@@ -180,7 +180,7 @@ def _search(folder: ContainedFolder, path: str, wanted: str) -> list[str]:
 
 
 def _open(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> OpenEntry:
-    """Open what a path means; raises a ValueError unless it is there and inside of the workspace."""
+    """Open a path; raises a ValueError unless it exists inside the workspace."""
     try:
         return folder.open(path, follows_links=follows_links)
     except OutsideError:
@@ -189,14 +189,14 @@ def _open(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> 
         ) from None
     except PermissionError:
         raise ValueError(f"{format_value(path)} cannot be read: permission denied") from None
-    except (OSError, ValueError):  # also a loop of links, and a null byte
+    except (OSError, ValueError):  # including a loop of links, and a null byte
         raise ValueError(
             f"there is no {format_value(path)} in the workspace: see list_files"
         ) from None
 
 
 def _read(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> tuple[bytes, int]:
-    """The bytes of a regular file, as far as they are read, and how many there are."""
+    """Return the bytes of a regular file, up to the limit, and its size."""
     content = _open(folder, path, follows_links=follows_links).read_and_close(MOST_READ)
     if content is None:
         raise ValueError(
@@ -206,7 +206,7 @@ def _read(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> 
 
 
 def _files(folder: ContainedFolder, path: str) -> Iterator[tuple[str, int]]:
-    """The regular files below a folder, by name, with their sizes. Links are not followed."""
+    """Return the regular files below a folder, sorted by name, with their sizes. Links are not followed."""
     start = _open(folder, path)
     os.close(start.descriptor)
     visited = 0
@@ -215,7 +215,7 @@ def _files(folder: ContainedFolder, path: str) -> Iterator[tuple[str, int]]:
         try:
             entry = folder.open(waiting.pop(), follows_links=False)
         except (OSError, ValueError):
-            continue  # it was there a moment ago
+            continue  # it has been deleted in the meantime
         try:
             if entry.is_regular_file:
                 yield entry.name, os.fstat(entry.descriptor).st_size
