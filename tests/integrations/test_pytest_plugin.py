@@ -58,7 +58,7 @@ def test_too_few_rollouts_for_an_interval_fail():
     """A hundred rollouts of one example have no interval, and a mean of 1 alone."""
     rollouts = [{"prompt": "same", "completion": "yes"}] * 100
     assert_grades(Rubric([says_yes]), rollouts, fail_under=0.5)
-    with pytest.raises(AssertionError, match="too few for an interval: it cannot be told"):
+    with pytest.raises(AssertionError, match="too few for an interval: it is not known"):
         assert_grades(Rubric([says_yes]), rollouts, fail_interval_under=0.5)
 
 

@@ -158,7 +158,7 @@ def test_parquet_is_not_sent_to_a_terminal(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert "send it to a file" in done.stderr
+    assert "write it to a file" in done.stderr
 
 
 async def test_tokens_and_costs_of_model_and_judge_are_separate(tmp_path):

@@ -77,7 +77,7 @@ def test_one_example_has_a_value_and_no_interval():
     """There is nothing to resample."""
     found = ExampleSums(sums_of([0.5])).estimate(MEAN)
     assert (found.value, found.low, found.high) == (0.5, None, None)
-    assert "one example alone" in found.reason
+    assert "a single example" in found.reason
 
 
 def test_a_figure_that_many_resamples_lack_has_no_interval():

@@ -307,7 +307,7 @@ class CriterionEntry:
         if len(answer_keys) != 1:
             raise self.error(
                 "a criterion needs exactly one of requirement, check and rubric, but this one has "
-                "{' and '.join(answer_keys) or 'none of them'}",
+                f"{' and '.join(answer_keys) or 'none of them'}",
                 answer_keys[-1] if answer_keys else "",
             )
 
