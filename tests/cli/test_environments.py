@@ -108,7 +108,7 @@ def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
         ),
         (["environments/sell-it", "--env-args", "[1]"], "'[1]' is not a JSON object"),
         (["environments/sell-it", "--env-args", "{"], "'{' is not valid JSON"),
-        (["environments/sell-it", "-r", "rubric.yaml"], "--rubric is for a data set"),
+        (["environments/sell-it", "-r", "rubric.yaml"], "--rubric is only for data sets"),
         (["no-such-env"], "there is no environment 'no-such-env': there is no module no_such_env"),
         (
             ["environments"],
@@ -116,7 +116,7 @@ def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
         ),
         (
             ["questions.jsonl", "-r", "rubric.yaml", "--env-args", '{"a": 1}'],
-            "--env-args is for an environment",
+            "--env-args is only for environments",
         ),
     ],
 )

@@ -93,10 +93,10 @@ def test_another_evaluation_is_refused(env, questions, rubric, server, tmp_path)
             model=server.model, run=tmp_path, resume=True, sampling_args={"temperature": 1}
         )
     other = SingleTurnEnv(questions, rubric=rubric, system_prompt="Subtract.")
-    with pytest.raises(RunError, match="the data is another"):
+    with pytest.raises(RunError, match="the data have changed"):
         other.evaluate(model=server.model, run=tmp_path, resume=True)
     changed = SingleTurnEnv(questions, rubric=Rubric([lambda: 1.0]), system_prompt="Add.")
-    with pytest.raises(RunError, match="the rubric is another"):
+    with pytest.raises(RunError, match="the rubric has changed"):
         changed.evaluate(model=server.model, run=tmp_path, resume=True)
 
 
