@@ -1,6 +1,7 @@
 """`reference: answer` in a rubric or a criterion shows columns of the row to the judge."""
 
 import asyncio
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from assay import (
     RubricFileError,
     RubricGroup,
     Tournament,
+    media_access,
 )
 from assay.integrations import as_trl_reward
 from assay.models import model_of
@@ -112,6 +114,17 @@ def test_an_image_in_a_reference_is_attached():
     assert report.errors == {}
     assert [entry["type"] for entry in content].count("image_url") == 1
     assert '<part id="r1.image1">' in str(content)
+
+
+def test_an_image_in_a_reference_may_be_a_file_in_the_media_folder(tmp_path: Path):
+    (tmp_path / "red.png").write_bytes(base64.b64decode(PNG.partition(",")[2]))
+    part = {"type": "image_url", "image_url": {"url": "red.png"}}
+    with ModelServer("MET") as server, media_access(tmp_path):
+        model = model_of(server.model, media="image")
+        rubric = Rubric([MATCHES], reference="picture", judge=PerCriterionGrader(model=model))
+        [report] = score(rubric, {"picture": part})
+        assert report.errors == {}
+        assert PNG in str(server.asked[0].body)
 
 
 def test_an_image_is_an_error_for_a_judge_that_takes_none():

@@ -120,7 +120,8 @@ class _ReferenceWriter:
                 continue
             address = self._rename(part.address)
             call = self._rename(part.call) if part.call else ""
-            part = part._replace(address=address, call=call)
+            # Like a prompt, it is from the data, and may name files in the media folder.
+            part = part._replace(address=address, call=call, in_prompt=True)
             parts.append(part)
             if part.kind in MEDIA_KINDS:
                 self.media.append(part)
