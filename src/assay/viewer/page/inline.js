@@ -8,29 +8,29 @@
   const REACH = 3000;
   const DEEPEST = 6;
 
-  /** Text in pieces. `place(offset)` gives the place in the message of a character of the text. */
-  function inline(text, place, how, depth = 0) {
-    return new Inline(text, place, how, depth).read();
+  /** A text as nodes. `offsetOf(index)` is the offset in the message of a character of the text. */
+  function inline(text, offsetOf, options, depth = 0) {
+    return new Inline(text, offsetOf, options, depth).read();
   }
 
   class Inline {
-    constructor(text, place, how, depth) {
-      Object.assign(this, { text, place, how, depth, made: [], plain: 0, at: 0, searched: {} });
+    constructor(text, offsetOf, options, depth) {
+      Object.assign(this, { text, offsetOf, options, depth, nodes: [], plainStart: 0, index: 0, searchedUntil: {} });
     }
 
     read() {
-      while (this.at < this.text.length) {
-        SPECIAL.lastIndex = this.at;
-        const found = SPECIAL.exec(this.text);
-        if (!found) break;
-        this.at = found.index;
-        if (this.depth > DEEPEST || !this.special(found[0])) this.at += 1;
+      while (this.index < this.text.length) {
+        SPECIAL.lastIndex = this.index;
+        const match = SPECIAL.exec(this.text);
+        if (!match) break;
+        this.index = match.index;
+        if (this.depth > DEEPEST || !this.readSpecial(match[0])) this.index += 1;
       }
-      this.leave(this.text.length);
-      return this.made;
+      this.flushPlain(this.text.length);
+      return this.nodes;
     }
 
-    special(character) {
+    readSpecial(character) {
       if (character === "\\") return this.escape();
       if (character === "`") return this.code();
       if (character === "$") return this.dollars();
@@ -39,141 +39,141 @@
       return this.emphasis(character);
     }
 
-    /** Put down the plain text before `until`, and then `nodes`; go on at `next`. */
-    put(until, next, ...nodes) {
-      this.leave(until);
-      this.made.push(...nodes);
-      this.at = this.plain = next;
+    /** Add the plain text before `until`, and then `nodes`; continue at `next`. */
+    replaceWith(until, next, ...nodes) {
+      this.flushPlain(until);
+      this.nodes.push(...nodes);
+      this.index = this.plainStart = next;
       return true;
     }
 
-    leave(until) {
-      if (until > this.plain) this.made.push(this.leaf(this.plain, until));
+    flushPlain(until) {
+      if (until > this.plainStart) this.nodes.push(this.plainText(this.plainStart, until));
     }
 
-    /** Plain text; a line of it at a time, since lines may lie apart in the message. */
-    leaf(from, to) {
+    /** Plain text with its marks, line by line, since lines that follow each other here may be apart in the message. */
+    plainText(start, to) {
       const pieces = [];
-      while (from < to) {
-        const end = this.text.indexOf("\n", from);
+      while (start < to) {
+        const end = this.text.indexOf("\n", start);
         const until = end < 0 || end >= to ? to : end + 1;
-        pieces.push(assay.marks.markText(this.text.slice(from, until), this.place(from), this.how));
-        from = until;
+        pieces.push(assay.marks.markText(this.text.slice(start, until), this.offsetOf(start), this.options));
+        start = until;
       }
       return pieces;
     }
 
-    inner(from, to) {
-      const { place } = this;
-      return inline(this.text.slice(from, to), (offset) => place(from + offset), this.how, this.depth + 1);
+    readInside(start, to) {
+      const { offsetOf } = this;
+      return inline(this.text.slice(start, to), (offset) => offsetOf(start + offset), this.options, this.depth + 1);
     }
 
-    /** Where a closing sign stands, within reach; -1 when nowhere. */
-    closing(sign, from) {
-      const found = this.text.slice(from, from + REACH).indexOf(sign);
-      return found < 0 ? -1 : from + found;
+    /** The index of a sign, not too far away; -1 if there is none. */
+    findSign(sign, start) {
+      const match = this.text.slice(start, start + REACH).indexOf(sign);
+      return match < 0 ? -1 : start + match;
     }
 
     escape() {
-      const next = this.text[this.at + 1];
+      const next = this.text[this.index + 1];
       if (next === "(" || next === "[") {
-        const end = this.closing(next === "(" ? "\\)" : "\\]", this.at + 2);
-        if (end >= 0) return this.math(this.at + 2, end, end + 2, next === "[");
+        const end = this.findSign(next === "(" ? "\\)" : "\\]", this.index + 2);
+        if (end >= 0) return this.math(this.index + 2, end, end + 2, next === "[");
       }
       if (!next || !PUNCTUATION.test(next)) return false;
-      return this.put(this.at, this.at + 2, this.leaf(this.at + 1, this.at + 2));
+      return this.replaceWith(this.index, this.index + 2, this.plainText(this.index + 1, this.index + 2));
     }
 
     code() {
       const ticks = /`+/y;
-      ticks.lastIndex = this.at;
+      ticks.lastIndex = this.index;
       const [fence] = ticks.exec(this.text);
-      const from = this.at + fence.length;
-      let end = this.closing(fence, from);
+      const start = this.index + fence.length;
+      let end = this.findSign(fence, start);
       while (end >= 0 && this.text[end + fence.length] === "`") {
         while (this.text[end] === "`") end += 1;
-        end = this.closing(fence, end);
+        end = this.findSign(fence, end);
       }
-      if (end < 0) return this.skip("`");
-      return this.put(this.at, end + fence.length, element("code", {}, this.leaf(from, end)));
+      if (end < 0) return this.skipRun("`");
+      return this.replaceWith(this.index, end + fence.length, element("code", {}, this.plainText(start, end)));
     }
 
     dollars() {
-      const display = this.text[this.at + 1] === "$";
+      const display = this.text[this.index + 1] === "$";
       const sign = display ? "$$" : "$";
-      const from = this.at + sign.length;
-      const end = this.closing(sign, from);
-      // Two prices in a sentence are no formula: no space inside, and no digit after.
-      const isPrice = !display && (/\s/.test(this.text[from] || " ") || /\s/.test(this.text[end - 1]) || /\d/.test(this.text[end + 1] || ""));
-      if (end <= from || isPrice) return this.skip("$");
-      return this.math(from, end, end + sign.length, display);
+      const start = this.index + sign.length;
+      const end = this.findSign(sign, start);
+      // Two prices in a sentence are not a formula, which has no space inside and no digit after it.
+      const isPrice = !display && (/\s/.test(this.text[start] || " ") || /\s/.test(this.text[end - 1]) || /\d/.test(this.text[end + 1] || ""));
+      if (end <= start || isPrice) return this.skipRun("$");
+      return this.math(start, end, end + sign.length, display);
     }
 
-    math(from, to, next, display) {
-      const made = assay.formula(this.text.slice(from, to), display);
-      const raw = made || element("code.math-source", {}, this.leaf(this.at, next));
-      const over = made ? assay.marks.findWithin(this.how.marks, this.place(this.at), this.place(next - 1) + 1) : [];
-      return this.put(this.at, next, over.length ? assay.marks.wrapInMark(over, [raw]) : raw);
+    math(start, to, next, display) {
+      const formula = assay.formula(this.text.slice(start, to), display);
+      const content = formula || element("code.math-source", {}, this.plainText(this.index, next));
+      const marks = formula ? assay.marks.findWithin(this.options.marks, this.offsetOf(this.index), this.offsetOf(next - 1) + 1) : [];
+      return this.replaceWith(this.index, next, marks.length ? assay.marks.wrapInMark(marks, [content]) : content);
     }
 
     tag() {
-      TAG.lastIndex = this.at;
-      const found = TAG.exec(this.text);
-      if (!found) return false;
-      const end = this.at + found[0].length;
-      return this.put(this.at, end, element("span.tag-text", {}, this.leaf(this.at, end)));
+      TAG.lastIndex = this.index;
+      const match = TAG.exec(this.text);
+      if (!match) return false;
+      const end = this.index + match[0].length;
+      return this.replaceWith(this.index, end, element("span.tag-text", {}, this.plainText(this.index, end)));
     }
 
-    /** A link is shown with its address, and leads nowhere: who wrote it is not to be trusted. */
+    /** A link is shown with its address and cannot be followed, because its author is not to be trusted. */
     link(isImage) {
-      const from = this.at + (isImage ? 2 : 1);
-      if (isImage && this.text[this.at + 1] !== "[") return false;
-      const middle = this.closing("](", from);
-      const end = middle < 0 ? -1 : this.closing(")", middle + 2);
-      if (end < 0 || this.text.slice(from, middle).includes("\n")) return false;
-      const words = isImage ? ["image: ", this.inner(from, middle)] : this.inner(from, middle);
-      const address = element("span.address", {}, " (", this.leaf(middle + 2, end), ")");
-      return this.put(this.at, end + 1, element("span.link-text", {}, words, address));
+      const start = this.index + (isImage ? 2 : 1);
+      if (isImage && this.text[this.index + 1] !== "[") return false;
+      const middle = this.findSign("](", start);
+      const end = middle < 0 ? -1 : this.findSign(")", middle + 2);
+      if (end < 0 || this.text.slice(start, middle).includes("\n")) return false;
+      const words = isImage ? ["image: ", this.readInside(start, middle)] : this.readInside(start, middle);
+      const address = element("span.address", {}, " (", this.plainText(middle + 2, end), ")");
+      return this.replaceWith(this.index, end + 1, element("span.link-text", {}, words, address));
     }
 
     emphasis(character) {
-      const doubled = this.text[this.at + 1] === character;
+      const doubled = this.text[this.index + 1] === character;
       const sign = doubled ? character.repeat(2) : character;
-      const from = this.at + sign.length;
-      if ((character === "~" && !doubled) || /\s/.test(this.text[from] || " ")) return this.skip(character);
-      if (character === "_" && /\w/.test(this.text[this.at - 1] || " ")) return this.skip(character);
-      const end = this.closer(sign, character, from);
-      if (end < 0) return this.skip(character);
+      const start = this.index + sign.length;
+      if ((character === "~" && !doubled) || /\s/.test(this.text[start] || " ")) return this.skipRun(character);
+      if (character === "_" && /\w/.test(this.text[this.index - 1] || " ")) return this.skipRun(character);
+      const end = this.findEmphasisEnd(sign, character, start);
+      if (end < 0) return this.skipRun(character);
       const name = character === "~" ? "s" : doubled ? "strong" : "em";
-      return this.put(this.at, end + sign.length, element(name, {}, this.inner(from, end)));
+      return this.replaceWith(this.index, end + sign.length, element(name, {}, this.readInside(start, end)));
     }
 
-    /** The sign that ends an emphasis: not after a space, and of the same length or in a run of three. */
-    closer(sign, character, from) {
-      const limit = from + REACH;
-      // Up to here no sign ends an emphasis, wherever one begins: each place is looked at once.
-      let at = Math.max(from, this.searched[sign] || 0);
-      while (at < limit) {
-        const end = this.closing(sign, at);
+    /** The index of the sign that ends an emphasis: not after a space, and of the same length or in a run of three. */
+    findEmphasisEnd(sign, character, start) {
+      const limit = start + REACH;
+      // Before this index, no sign ends an emphasis. So each index is looked at only once.
+      let index = Math.max(start, this.searchedUntil[sign] || 0);
+      while (index < limit) {
+        const end = this.findSign(sign, index);
         if (end < 0 || end >= limit) break;
         const run = this.runAt(end, character);
         const fits = run === sign.length || run >= 3;
         if (fits && !/\s/.test(this.text[end - 1])) return sign.length === 2 ? end + run - 2 : end;
-        at = end + run;
+        index = end + run;
       }
-      this.searched[sign] = Math.max(at, limit - sign.length + 1);
+      this.searchedUntil[sign] = Math.max(index, limit - sign.length + 1);
       return -1;
     }
 
-    runAt(at, character) {
+    runAt(index, character) {
       let run = 0;
-      while (this.text[at + run] === character) run += 1;
+      while (this.text[index + run] === character) run += 1;
       return run;
     }
 
-    /** A run of signs that begins nothing is text. */
-    skip(character) {
-      this.at += this.runAt(this.at, character);
+    /** A run of signs that begins nothing is plain text. */
+    skipRun(character) {
+      this.index += this.runAt(this.index, character);
       return true;
     }
   }

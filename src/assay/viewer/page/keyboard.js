@@ -11,36 +11,36 @@
     ["words", "rows whose prompt or completion has them"], ['"two words"', "the same, together"],
     ["criterion:polite verdict:UNMET", "the criterion has this verdict; part of the name will do"], ["verdict:error", "no answer came"],
     ["score<0.5, reward, seconds, cost, sample", "compare with <, <=, >, >=, ="], ["task:math, tag:facts, example:7", "of this task, with a criterion of this tag, this example"],
-    ['text~"…", error~timeout', "contains"], ["error, unscored, disagreement, label", "rows that have one"], ["-term", "turns a term round"],
+    ['text~"…", error~timeout', "contains"], ["error, unscored, disagreement, label", "rows that have one"], ["-term", "the rows that do not match the term"],
   ];
 
-  /** Listen to keys. `go` has what a key after `g` does; `viewKeys()` gives the keys of the view that is shown. */
-  function listen(go, viewKeys) {
-    let isGoing = false;
+  /** Listen to keys. `shortcuts` are the actions of keys after `g`; `getViewKeys()` returns the keys of the shown view. */
+  function listen(shortcuts, getViewKeys) {
+    let isAfterG = false;
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       if (document.querySelector("dialog[open]")) return;
       const isTyping = event.target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select");
       if (isTyping && event.key !== "Escape") return;
-      const act = isGoing ? go[event.key] : keyOf(event, go, viewKeys());
-      const wasGoing = isGoing;
-      isGoing = !wasGoing && event.key === "g";
-      if (!act) return;
+      const action = isAfterG ? shortcuts[event.key] : findAction(event, shortcuts, getViewKeys());
+      const wasAfterG = isAfterG;
+      isAfterG = !wasAfterG && event.key === "g";
+      if (!action) return;
       event.preventDefault();
-      act();
+      action();
     });
   }
 
-  function keyOf(event, go, own) {
+  function findAction(event, shortcuts, viewKeys) {
     // Enter and the arrows mean something else on a control.
     if (event.key === "Enter" && event.target.closest?.("a, button, summary, input")) return null;
     if (event.key === "?") return help;
     if (event.key === "d") return assay.theme.toggle;
-    if (own[event.key]) return own[event.key];
-    return event.key === "/" ? go["/"] : null;
+    if (viewKeys[event.key]) return viewKeys[event.key];
+    return event.key === "/" ? shortcuts["/"] : null;
   }
 
-  /** Say what keys and filters there are. */
+  /** Show a dialog with the keys and the filters. */
   function help() {
     const list = (pairs) => element("dl.keys", {}, pairs.map(([key, words]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, words)]));
     const close = () => dialog.close();

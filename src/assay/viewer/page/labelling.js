@@ -1,12 +1,12 @@
-/* Labelling: a form under a verdict, to overrule it with a note. What the judge said is not touched.
-   A choice is kept until it is saved or cancelled: leaving the row saves it. */
+/* Labelling: a form under a verdict, to overrule it with a note. The verdict of the judge stays.
+   A choice is kept until it is saved or cancelled; leaving the row saves it. */
 ((assay) => {
   "use strict";
   const { element, button, fill } = assay.dom;
-  /** For each open form, what saves its choice. */
-  const savers = new WeakMap();
+  /** The function that saves the choice of each open form. */
+  const saveFunctions = new WeakMap();
 
-  /** Open the form for a line, or close it when it is open. `save(label)` keeps what was said. */
+  /** Open the form for a line, or close it if it is open. `save(label)` saves the label. */
   function labelForm(line, opener, save) {
     const item = opener.closest(".line");
     const open = item.querySelector("form.labelling");
@@ -17,21 +17,21 @@
       opener.setAttribute("aria-expanded", "false");
       opener.focus();
     };
-    const form = formOf(line, save, close);
+    const form = makeForm(line, save, close);
     item.querySelector(".line-head").after(form);
     form.querySelector("input").focus();
     return form;
   }
 
-  function formOf(line, save, close) {
+  function makeForm(line, save, close) {
     const problem = element("p.filter-error", { role: "alert" });
     const note = element("textarea", { name: "note", rows: "2", maxlength: "10000" });
     const rater = element("input", { name: "rater", autocomplete: "name", required: true, maxlength: "200" });
     rater.value = assay.memory.get("rater") || "";
-    let sending = null;
-    /** Save a verdict. Gives whether that worked; if not, the form says why. */
-    const send = (verdict) => (sending ??= attempt(verdict).finally(() => (sending = null)));
-    const attempt = async (verdict) => {
+    let pendingSave = null;
+    /** Save a verdict, once at a time. Return whether that worked; if not, the form says why. */
+    const saveVerdict = (verdict) => (pendingSave ??= trySaving(verdict).finally(() => (pendingSave = null)));
+    const trySaving = async (verdict) => {
       if (verdict === undefined || verdict === "") {
         fill(problem, "Pick a verdict.");
         return false;
@@ -52,13 +52,13 @@
       return true;
     };
     const form = element("form.labelling", { "aria-label": `Overrule ${line.name}` },
-      choicesOf(line), field("Note", note), field("Your name", rater), problem,
+      makeChoices(line), makeField("Note", note), makeField("Your name", rater), problem,
       element("div.actions", {}, element("button.primary", { type: "submit" }, "Save label"), button("Cancel", close),
-        line.labels?.some((label) => assay.personOf(label.rater) === assay.personOf(rater.value)) ? button("Take mine back", () => send(null)) : null));
-    savers.set(form, () => send(chosen(form)));
+        line.labels?.some((label) => assay.personOf(label.rater) === assay.personOf(rater.value)) ? button("Take mine back", () => saveVerdict(null)) : null));
+    saveFunctions.set(form, () => saveVerdict(readVerdict(form)));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      send(chosen(form));
+      saveVerdict(readVerdict(form));
     });
     form.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
@@ -68,35 +68,35 @@
     return form;
   }
 
-  /** The verdicts that a person may give: those of the criterion, or a number where code gives one. */
-  function choicesOf(line) {
+  /** The verdicts to choose from: those of the criterion, or a field for a number if code answered with one. */
+  function makeChoices(line) {
     const isNumeric = !line.requirement && !line.choices?.includes(line.verdict) && assay.format.isNumber(line.value);
-    if (isNumeric) return field("Value", element("input", { name: "value", type: "number", step: "any", required: true }));
+    if (isNumeric) return makeField("Value", element("input", { name: "value", type: "number", step: "any", required: true }));
     const choices = line.choices?.length ? line.choices : ["UNMET", "MET"];
     const offered = [...choices, ...(line.verdict === "N/A" || line.allow_na ? ["N/A"] : [])];
     return element("fieldset.choices", {}, element("legend", {}, "Your verdict"), offered.map((choice) => element("label", {},
       element("input", { type: "radio", name: "verdict", value: choice }), assay.verdicts.chip(choice, line))));
   }
 
-  function chosen(form) {
+  function readVerdict(form) {
     const data = new FormData(form);
     if (data.has("value")) return data.get("value") === "" ? undefined : Number(data.get("value"));
     return data.get("verdict") ?? undefined;
   }
 
-  function field(name, input) {
+  function makeField(name, input) {
     return element("label.field", {}, element("span", {}, name), input);
   }
 
   /** The forms below an element with a verdict or a note that is not saved. */
   function unsavedForms(main) {
-    return [...main.querySelectorAll("form.labelling")].filter((form) => chosen(form) !== undefined || form.elements.note.value.trim());
+    return [...main.querySelectorAll("form.labelling")].filter((form) => readVerdict(form) !== undefined || form.elements.note.value.trim());
   }
 
-  /** Save the choices in all forms below an element. Gives whether that worked; if not, the forms say why. */
+  /** Save the choices in all forms below an element. Return whether that worked; if not, the forms say why. */
   async function saveChoices(main) {
     for (const form of unsavedForms(main)) {
-      if (!(await savers.get(form)())) {
+      if (!(await saveFunctions.get(form)())) {
         form.scrollIntoView({ block: "center" });
         return false;
       }
@@ -104,7 +104,7 @@
     return true;
   }
 
-  /** Hand over a text as a file. */
+  /** Download a text as a file. */
   function download(name, text) {
     const address = URL.createObjectURL(new Blob([text], { type: "application/jsonl" }));
     element("a", { href: address, download: name }).click();

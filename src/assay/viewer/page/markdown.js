@@ -12,109 +12,109 @@
   const DEEPEST = 8;
   const TALLEST = 200; // lines of a formula
 
-  /** A message as elements, with the quoted parts of it marked. */
+  /** A message as elements, with its quoted parts marked. */
   function markdown(text, marks) {
     return new Blocks(linesOf(text), { marks, all: false }, 0).read();
   }
 
-  /** Lines with their places in the text. */
+  /** The lines of a text, with the offset of each. */
   function linesOf(text) {
-    let at = 0;
+    let offset = 0;
     return text.split("\n").map((line) => {
-      const made = { text: line, at };
-      at += line.length + 1;
-      return made;
+      const start = offset;
+      offset += line.length + 1;
+      return { text: line, offset: start };
     });
   }
 
   class Blocks {
-    constructor(lines, how, depth) {
-      Object.assign(this, { lines, how, depth, next: 0, made: [] });
+    constructor(lines, options, depth) {
+      Object.assign(this, { lines, options, depth, next: 0, nodes: [] });
     }
 
     read() {
       while (this.next < this.lines.length) {
         const { text } = this.lines[this.next];
         if (!text.trim()) this.next += 1;
-        else this.made.push(this.block(text));
+        else this.nodes.push(this.block(text));
       }
-      return this.made;
+      return this.nodes;
     }
 
     block(text) {
-      const deep = this.depth >= DEEPEST;
+      const isTooDeep = this.depth >= DEEPEST;
       if (FENCE.test(text)) return this.fenced();
       if (HEADING.test(text)) return this.heading();
-      if (RULE.test(text)) return this.taken(1) && element("hr");
+      if (RULE.test(text)) return this.takeLines(1) && element("hr");
       if (MATH_OPENING.test(text)) return this.math() || this.paragraph();
-      if (!deep && QUOTE.test(text)) return this.quote();
-      if (!deep && ITEM.test(text)) return this.list();
-      if (this.isTable()) return assay.markdownTable(this.taken(this.tableLength()), this.how);
+      if (!isTooDeep && QUOTE.test(text)) return this.quote();
+      if (!isTooDeep && ITEM.test(text)) return this.list();
+      if (this.isTable()) return assay.markdownTable(this.takeLines(this.tableLength()), this.options);
       return this.paragraph();
     }
 
-    /** Lines from here on, which are then behind us. */
-    taken(count) {
+    /** Return the next lines, and continue after them. */
+    takeLines(count) {
       const some = this.lines.slice(this.next, this.next + count);
       this.next += count;
       return some;
     }
 
-    /** How many lines from here hold what `goesOn` says. */
-    span(goesOn, from = 1, most = Infinity) {
+    /** The number of lines from here on that belong together: the first `from`, and those after them while `continues` is true. */
+    countWhile(continues, from = 1, most = Infinity) {
       let count = from;
       const end = Math.min(this.lines.length - this.next, most);
-      while (count < end && goesOn(this.lines[this.next + count].text)) count += 1;
+      while (count < end && continues(this.lines[this.next + count].text)) count += 1;
       return count;
     }
 
     fenced() {
       const [, fence, language] = FENCE.exec(this.lines[this.next].text);
       const closes = (text) => text.trim().startsWith(fence) && !text.trim().replaceAll(fence[0], "");
-      const count = this.span((text) => !closes(text));
-      const code = this.taken(count).slice(1);
+      const count = this.countWhile((text) => !closes(text));
+      const code = this.takeLines(count).slice(1);
       this.next += 1;
-      const lines = code.flatMap(({ text, at }) => assay.marks.markText(`${text}\n`, at, this.how));
+      const lines = code.flatMap(({ text, offset }) => assay.marks.markText(`${text}\n`, offset, this.options));
       return element("div.code", {}, language.trim() ? element("div.language", {}, language.trim().slice(0, 40)) : null,
         element("pre", { tabindex: "0" }, element("code", {}, lines)));
     }
 
     heading() {
-      const [line] = this.taken(1);
-      const [whole, signs, words] = HEADING.exec(line.text);
+      const [line] = this.takeLines(1);
+      const [source, signs, title] = HEADING.exec(line.text);
       // Headings of an answer rank below those of the page.
       const level = Math.min(6, signs.length + 3);
-      return element(`h${level}.size-${signs.length}`, { dir: "auto" }, this.words([{ text: words, at: line.at + whole.length - words.length }]));
+      return element(`h${level}.size-${signs.length}`, { dir: "auto" }, this.words([{ text: title, offset: line.offset + source.length - title.length }]));
     }
 
-    /** A formula over several lines; null when it is none, or ends on its own line. */
+    /** A formula over several lines; null if it is not one, or ends on the line on which it begins. */
     math() {
       const first = this.lines[this.next].text;
       const opening = MATH_OPENING.exec(first)[1];
       const closing = { "$$": "$$", "\\[": "\\]" }[opening] || opening.replace("begin", "end");
       if (first.includes(closing, first.indexOf(opening) + opening.length)) return null;
-      const count = this.span((text) => !text.includes(closing), 1, TALLEST) + 1;
+      const count = this.countWhile((text) => !text.includes(closing), 1, TALLEST) + 1;
       const lines = this.lines.slice(this.next, this.next + count);
       return lines[count - 1]?.text.includes(closing) ? this.formula(lines, opening, closing) : null;
     }
 
     formula(lines, opening, closing) {
-      const whole = lines.map((line) => line.text).join("\n");
-      const end = whole.lastIndexOf(closing);
+      const source = lines.map((line) => line.text).join("\n");
+      const end = source.lastIndexOf(closing);
       const isEnvironment = opening.startsWith("\\begin");
-      const tex = isEnvironment ? whole.slice(0, end + closing.length) : whole.slice(whole.indexOf(opening) + 2, end);
-      const made = assay.formula(tex.trim(), true);
-      const after = whole.slice(end + closing.length).trim();
-      if (!made || after.length > 1) return null;
+      const tex = isEnvironment ? source.slice(0, end + closing.length) : source.slice(source.indexOf(opening) + 2, end);
+      const formula = assay.formula(tex.trim(), true);
+      const after = source.slice(end + closing.length).trim();
+      if (!formula || after.length > 1) return null;
       this.next += lines.length;
       const last = lines[lines.length - 1];
-      const over = assay.marks.findWithin(this.how.marks, lines[0].at, last.at + last.text.length);
-      return element("p", {}, over.length ? assay.marks.wrapInMark(over, [made]) : made, after);
+      const overlapping = assay.marks.findWithin(this.options.marks, lines[0].offset, last.offset + last.text.length);
+      return element("p", {}, overlapping.length ? assay.marks.wrapInMark(overlapping, [formula]) : formula, after);
     }
 
     quote() {
-      const lines = this.taken(this.span((text) => QUOTE.test(text))).map((line) => cut(line, QUOTE.exec(line.text)[0].length));
-      return element("blockquote", {}, new Blocks(lines, this.how, this.depth + 1).read());
+      const lines = this.takeLines(this.countWhile((text) => QUOTE.test(text))).map((line) => cutStart(line, QUOTE.exec(line.text)[0].length));
+      return element("blockquote", {}, new Blocks(lines, this.options, this.depth + 1).read());
     }
 
     list() {
@@ -132,20 +132,20 @@
       return found[1].length <= first[1].length + 1 && /\d/.test(found[2]) === ordered;
     }
 
-    /** One item of a list: what is indented below it belongs to it. */
+    /** One item of a list, with the indented lines below it. */
     item() {
       const [head, before] = ITEM.exec(this.lines[this.next].text);
-      const deep = before.length + 2;
+      const leastIndent = before.length + 2;
       let wasBlank = false;
-      const count = this.span((text) => {
+      const count = this.countWhile((text) => {
         const blank = !text.trim();
-        const goesOn = blank || indentOf(text) >= deep || (!wasBlank && !startsBlock(text));
+        const continues = blank || indentOf(text) >= leastIndent || (!wasBlank && !beginsBlock(text));
         wasBlank = blank;
-        return goesOn;
+        return continues;
       });
-      const [first, ...rest] = this.taken(count);
-      const lines = [cut(first, head.length), ...rest.map((line) => cut(line, Math.min(head.length, indentOf(line.text))))];
-      return element("li", { dir: "auto" }, new Blocks(lines, this.how, this.depth + 1).read());
+      const [first, ...rest] = this.takeLines(count);
+      const lines = [cutStart(first, head.length), ...rest.map((line) => cutStart(line, Math.min(head.length, indentOf(line.text))))];
+      return element("li", { dir: "auto" }, new Blocks(lines, this.options, this.depth + 1).read());
     }
 
     isTable() {
@@ -154,15 +154,15 @@
     }
 
     tableLength() {
-      return this.span((text) => text.includes("|") && text.trim() !== "", 2);
+      return this.countWhile((text) => text.includes("|") && text.trim() !== "", 2);
     }
 
     paragraph() {
-      const lines = this.taken(this.span((text) => text.trim() && !startsBlock(text)));
+      const lines = this.takeLines(this.countWhile((text) => text.trim() && !beginsBlock(text)));
       return element("p", { dir: "auto" }, this.words(lines));
     }
 
-    /** The text of some lines, which need not follow each other in the message. */
+    /** The text of some lines as nodes. The lines may be apart in the message. */
     words(lines) {
       const starts = [];
       let length = 0;
@@ -170,15 +170,15 @@
         starts.push(length);
         length += text.length + 1;
       }
-      const place = (offset) => {
-        const number = lastAtMost(starts, offset);
-        return lines[number].at + offset - starts[number];
+      const offsetOf = (offset) => {
+        const number = findLastAtMost(starts, offset);
+        return lines[number].offset + offset - starts[number];
       };
-      return assay.inline(lines.map((line) => line.text).join("\n"), place, this.how);
+      return assay.inline(lines.map((line) => line.text).join("\n"), offsetOf, this.options);
     }
   }
 
-  function startsBlock(text) {
+  function beginsBlock(text) {
     return FENCE.test(text) || HEADING.test(text) || RULE.test(text) || QUOTE.test(text) || ITEM.test(text) || MATH_OPENING.test(text);
   }
 
@@ -186,8 +186,8 @@
     return text.length - text.trimStart().length;
   }
 
-  /** The place of the last of some rising numbers that is not above another. */
-  function lastAtMost(numbers, wanted) {
+  /** The index of the last of some rising numbers that is not above `wanted`. */
+  function findLastAtMost(numbers, wanted) {
     let [low, high] = [0, numbers.length - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
@@ -198,8 +198,8 @@
   }
 
   /** A line without its first characters. */
-  function cut({ text, at }, count) {
-    return { text: text.slice(count), at: at + Math.min(count, text.length) };
+  function cutStart({ text, offset }, count) {
+    return { text: text.slice(count), offset: offset + Math.min(count, text.length) };
   }
 
   assay.markdown = markdown;

@@ -5,16 +5,16 @@
   const WIDEST = 40;
 
   /** The table that some lines make: a head, a divider, and rows. */
-  function markdownTable([head, divider, ...rows], how) {
+  function markdownTable([head, divider, ...rows], options) {
     const sides = cellsOf(divider).map(({ text }) => sideOf(text.trim()));
-    const row = (name) => (line) =>
-      element("tr", {}, cellsOf(line).map((cell, place) => element(name, { class: sides[place], dir: "auto" }, shown(cell, how))));
+    const makeRow = (name) => (line) =>
+      element("tr", {}, cellsOf(line).map((cell, index) => element(name, { class: sides[index], dir: "auto" }, renderCell(cell, options))));
     return element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "table in the answer" },
-      element("table.plain", {}, element("thead", {}, row("th")(head)), element("tbody", {}, rows.map(row("td")))));
+      element("table.plain", {}, element("thead", {}, makeRow("th")(head)), element("tbody", {}, rows.map(makeRow("td")))));
   }
 
-  function shown({ text, at }, how) {
-    return assay.inline(text, (offset) => at + offset, how, 1);
+  function renderCell({ text, offset }, options) {
+    return assay.inline(text, (index) => offset + index, options, 1);
   }
 
   function sideOf(dashes) {
@@ -22,15 +22,15 @@
     return null;
   }
 
-  function cellsOf({ text, at }) {
+  function cellsOf({ text, offset }) {
     const cells = [];
-    let from = text.trimStart().startsWith("|") ? text.indexOf("|") + 1 : 0;
+    let start = text.trimStart().startsWith("|") ? text.indexOf("|") + 1 : 0;
     const end = text.trimEnd().endsWith("|") ? text.trimEnd().length - 1 : text.length;
-    for (let place = from; place <= end && cells.length < WIDEST; place++) {
-      const isBar = text[place] === "|" && text[place - 1] !== "\\";
-      if (place !== end && !isBar) continue;
-      cells.push({ text: text.slice(from, place), at: at + from });
-      from = place + 1;
+    for (let index = start; index <= end && cells.length < WIDEST; index++) {
+      const isBar = text[index] === "|" && text[index - 1] !== "\\";
+      if (index !== end && !isBar) continue;
+      cells.push({ text: text.slice(start, index), offset: offset + start });
+      start = index + 1;
     }
     return cells;
   }

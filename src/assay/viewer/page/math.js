@@ -15,35 +15,35 @@
   const LONGEST = 5000;
   const OPTIONS = { output: "mathml", throwOnError: true, strict: "ignore", trust: false, maxSize: 20, maxExpand: 500 };
 
-  /** A formula, or null when it is none that can be read; the caller then shows it as it was written. */
+  /** A formula; null if KaTeX cannot read it, and then the caller shows the text as it is. */
   function formula(tex, display) {
     if (!tex.trim() || tex.length > LONGEST) return null;
     try {
       const tree = globalThis.katex.__renderToDomTree(tex, { ...OPTIONS, displayMode: display });
-      const made = built(find(tree));
-      return assay.dom.element(display ? "span.math.display" : "span.math", { title: tex }, made);
+      const mathml = buildMathML(findMath(tree));
+      return assay.dom.element(display ? "span.math.display" : "span.math", { title: tex }, mathml);
     } catch {
-      // KaTeX refuses what is no formula, in more ways than its own error.
+      // Besides its own error, KaTeX raises others for what is not a formula.
       return null;
     }
   }
 
-  function find(node) {
+  function findMath(node) {
     if (node.type === "math") return node;
     for (const child of node.children || []) {
-      const found = find(child);
-      if (found) return found;
+      const match = findMath(child);
+      if (match) return match;
     }
     return null;
   }
 
-  function built(node) {
+  function buildMathML(node) {
     if (node.type === undefined) return document.createTextNode(node.text ?? "");
-    const made = document.createElementNS(MATHML, ELEMENTS.has(node.type) ? node.type : "mrow");
-    for (const [name, value] of Object.entries(node.attributes || {})) if (ATTRIBUTES.has(name)) made.setAttribute(name, value);
+    const mathml = document.createElementNS(MATHML, ELEMENTS.has(node.type) ? node.type : "mrow");
+    for (const [name, value] of Object.entries(node.attributes || {})) if (ATTRIBUTES.has(name)) mathml.setAttribute(name, value);
     // The annotation repeats the LaTeX, which the title has.
-    for (const child of node.children || []) if (child.type !== "annotation") made.append(built(child));
-    return made;
+    for (const child of node.children || []) if (child.type !== "annotation") mathml.append(buildMathML(child));
+    return mathml;
   }
 
   assay.formula = formula;

@@ -1,66 +1,66 @@
-/* Messages: what was said in a rollout, rendered or raw. However long a text is, the page stays quick. */
+/* Messages: the conversation of a rollout, rendered or raw. Long texts are cut, so that the page stays fast. */
 ((assay) => {
   "use strict";
   const { element, button, fill } = assay.dom;
-  const CUT = 20000;
+  const CUT_LENGTH = 20000;
   const MARKDOWN_UP_TO = 300000;
   const PIECE = 4000;
   // Reasoning at the beginning of a text; without an end it extends to the end of the text.
   const REASONING = /^\s*<(think|thinking|reasoning)>[^]*?(?:<\/\1>|$)/i;
 
-  /** Messages one below the other. `first` is the number of the first of them in the conversation, by which parts are
-      cited; `marksOf(place, address, text)` gives the marks of a message's text. */
+  /** Messages below each other. `first` is the number of the first one in the conversation, which is part of the
+      addresses by which judges cite; `marksOf(index, address, text)` returns the marks of a message's text. */
   function messages(list, { marksOf = () => [], first = 0, raw = false, media = [] } = {}) {
-    return list.map((message, place) => {
-      const address = first ? `m${first + place}` : "";
-      const whole = typeof message.content === "string";
-      const held = media.filter((medium) => medium.address.split(".")[0] === address);
-      return messageOf(message, marksOf(place, whole ? address : "", assay.content.textOf(message.content)), raw, address, held);
+    return list.map((message, index) => {
+      const address = first ? `m${first + index}` : "";
+      const isText = typeof message.content === "string";
+      const messageMedia = media.filter((item) => item.address.split(".")[0] === address);
+      return makeMessage(message, marksOf(index, isText ? address : "", assay.content.textOf(message.content)), raw, address, messageMedia);
     });
   }
 
-  function messageOf(message, marks, raw, address, media) {
-    const at = (kind, place = 0) => ({ "data-address": address ? `${address}.${kind}${place + 1}` : null });
+  function makeMessage(message, marks, raw, address, media) {
+    const addressOf = (kind, index = 0) => ({ "data-address": address ? `${address}.${kind}${index + 1}` : null });
     const role = String(message.role || "message");
     const name = [role, message.name || message.tool_call_id].filter(Boolean).join(" · ");
     const text = assay.content.textOf(message.content);
     const thinking = assay.content.textOf(message.reasoning_content ?? message.reasoning ?? "");
-    const hidden = assay.hidden.countIn(text.slice(0, CUT));
-    return element(`article.message.role-${roleClass(role)}`, { "aria-label": `${role} message`, "data-address": address || null },
+    const hidden = assay.hidden.countIn(text.slice(0, CUT_LENGTH));
+    return element(`article.message.role-${classOfRole(role)}`, { "aria-label": `${role} message`, "data-address": address || null },
       element("header", {}, element("span.role", {}, assay.dom.untrusted(name)),
         hidden ? element("span.note", {}, `${assay.format.formatCount(hidden, "hidden character")}: raw text shows them`) : null),
-      thinking ? element("details.thinking", at("thinking"), element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
+      thinking ? element("details.thinking", addressOf("thinking"), element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
       text ? foldedReasoning(text, marks, raw) : null,
-      media.map(medium),
-      assay.content.otherParts(message.content).filter((part) => raw || !media.length || !isMedium(part)).map(otherPart),
-      assay.content.toolCalls(message).map((call, place) => toolCall(call, at("call", place))));
+      media.map(makeFigure),
+      assay.content.otherParts(message.content).filter((part) => raw || !media.length || !isMedium(part)).map(makePart),
+      assay.content.toolCalls(message).map((call, index) => makeToolCall(call, addressOf("call", index))));
   }
 
   /** A text whose reasoning at its beginning is folded; raw text is shown as it is. */
   function foldedReasoning(text, marks, raw) {
-    const found = raw ? null : REASONING.exec(text);
-    if (!found) return textBody(text, marks, raw);
-    const end = found[0].length;
-    const reasoning = element("details.thinking", {}, element("summary", {}, "Reasoning"), textBody(found[0], marks, true));
+    const match = raw ? null : REASONING.exec(text);
+    if (!match) return textBody(text, marks, raw);
+    const end = match[0].length;
+    const reasoning = element("details.thinking", {}, element("summary", {}, "Reasoning"), textBody(match[0], marks, true));
     const after = marks.filter((mark) => mark.end > end).map((mark) => ({ ...mark, start: Math.max(0, mark.start - end), end: mark.end - end }));
     return [reasoning, text.length > end ? textBody(text.slice(end), after, raw) : null];
   }
 
-  function roleClass(role) {
+  function classOfRole(role) {
     return ["system", "user", "assistant", "tool"].includes(role) ? role : "other";
   }
 
   /** A text; one that is very long is cut, with a button for the rest. */
   function textBody(text, marks, raw) {
     const body = element("div.body", {});
-    if (text.length <= CUT) return fill(body, shown(text, marks, raw));
-    const all = () => fill(body, shown(text, marks, raw || text.length > MARKDOWN_UP_TO));
-    const more = element("p.cut", {}, `${assay.format.formatSize(text.length)}, of which ${assay.format.formatNumber(CUT)} are shown. `,
-      button("Show all", all, { class: "show-all" }));
-    return fill(body, shown(text.slice(0, CUT), marks, raw), more);
+    if (text.length <= CUT_LENGTH) return fill(body, renderText(text, marks, raw));
+    const showAll = () => fill(body, renderText(text, marks, raw || text.length > MARKDOWN_UP_TO));
+    const cutNote = element("p.cut", {}, `${assay.format.formatSize(text.length)}, of which ${assay.format.formatNumber(CUT_LENGTH)} are shown. `,
+      button("Show all", showAll, { class: "show-all" }));
+    return fill(body, renderText(text.slice(0, CUT_LENGTH), marks, raw), cutNote);
   }
 
-  function shown(text, marks, raw) {
+  function renderText(text, marks, raw) {
     return raw ? rawText(text, marks) : assay.markdown(text, marks);
   }
 
@@ -89,39 +89,39 @@
   }
 
   /** An image, an audio clip or a PDF, whose type is one that the bytes show; why, where it cannot be shown. */
-  function medium(told) {
-    const size = told.error ? "" : `${told.media_type}, ${assay.format.formatNumber(told.bytes)} bytes`;
-    const caption = element("figcaption.note", {}, `${told.address}: `, assay.dom.untrusted(told.error || size));
-    return element("figure.medium", { "data-address": told.address }, told.error ? null : player(told), caption);
+  function makeFigure(item) {
+    const size = item.error ? "" : `${item.media_type}, ${assay.format.formatNumber(item.bytes)} bytes`;
+    const caption = element("figcaption.note", {}, `${item.address}: `, assay.dom.untrusted(item.error || size));
+    return element("figure.medium", { "data-address": item.address }, item.error ? null : makePlayer(item), caption);
   }
 
-  function player({ type, url, address }) {
+  function makePlayer({ type, url, address }) {
     if (type === "image") return element("a", { href: url, download: address, title: "Save the image" }, element("img", { src: url, alt: address, loading: "lazy" }));
     if (type === "audio") return element("audio", { src: url, controls: true, preload: "metadata", "aria-label": address });
-    // A blob and no `data:` URL, of which browsers show only small ones.
+    // Not a `data:` URL, because browsers show only small PDFs of those.
     const bytes = Uint8Array.from(atob(url.slice(url.indexOf(",") + 1)), (letter) => letter.charCodeAt(0));
-    const place = URL.createObjectURL(new Blob([bytes], { type: "application/pdf" }));
-    const open = element("a", { href: place, download: `${address}.pdf` }, "Save the PDF");
+    const pdfUrl = URL.createObjectURL(new Blob([bytes], { type: "application/pdf" }));
+    const open = element("a", { href: pdfUrl, download: `${address}.pdf` }, "Save the PDF");
     return element("details.pdf", { open: true }, element("summary", {}, "PDF"),
-      element("object", { data: place, type: "application/pdf", "aria-label": address }, open), element("p.note", {}, open.cloneNode(true)));
+      element("object", { data: pdfUrl, type: "application/pdf", "aria-label": address }, open), element("p.note", {}, open.cloneNode(true)));
   }
 
-  function otherPart(part) {
+  function makePart(part) {
     const kind = String(part.type || "part");
     const text = assay.format.formatValue(part);
     return element("details.part", {}, element("summary", {}, `${kind} (${assay.format.formatSize(text.length)})`), textBody(text, [], true));
   }
 
-  function toolCall(call, attributes) {
+  function makeToolCall(call, attributes) {
     return element("div.tool-call", attributes,
       element("div.tool-name", {}, "calls ", assay.dom.untrusted(call.name), call.id ? element("span.note", {}, assay.dom.untrusted(call.id)) : null),
       textBody(assay.content.indentJson(call.arguments), [], true));
   }
 
-  /** Any value of a column: a text as text, the rest as JSON. */
-  function value(given) {
-    return textBody(assay.format.formatValue(given), [], true);
+  /** The value of a column: a text as it is, anything else as JSON. */
+  function columnValue(value) {
+    return textBody(assay.format.formatValue(value), [], true);
   }
 
-  assay.messages = { messages, textBody, value };
+  assay.messages = { messages, textBody, value: columnValue };
 })((globalThis.Assay ??= {}));
