@@ -10,14 +10,25 @@ from typing import Any
 import pytest
 
 from assay import (
+    Anchor,
+    Anchored,
+    Cascade,
+    EarlyStop,
+    Expectation,
+    Guarded,
+    Panel,
     PerCriterionGrader,
     PerCriterionOutput,
+    Referenced,
     Refused,
     Request,
     Rubric,
     RubricError,
     RubricGroup,
     Run,
+    Samples,
+    Swapped,
+    Tournament,
     model_of,
     rescore,
     score_rows,
@@ -376,6 +387,38 @@ def test_a_remote_rubric_takes_no_judge(server: ModelServer) -> None:
             run(remote.score(ROW, judge=server.model))
         with pytest.raises(RubricError, match="leave judge out"):
             Step(remote, judge=server.model)
+
+
+COMPOSITES: dict[str, Callable[[Any], Grader]] = {
+    "Panel": lambda judge: Panel([judge, judge]),
+    "a named panel": lambda judge: Panel({"ann": judge}),
+    "Cascade": lambda judge: Cascade([judge, judge]),
+    "Samples": lambda judge: Samples(judge, 2),
+    "Swapped": Swapped,
+    "EarlyStop": EarlyStop,
+    "Expectation": Expectation,
+    "Anchored": lambda judge: Anchored(judge, [Anchor("Names Rome", "Rome", "MET")]),
+    "Referenced": lambda judge: Referenced(judge, "Paris."),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("composite", COMPOSITES)
+def test_graders_around_graders_take_every_kind_of_judge(
+    composite: str, kind: str, server: ModelServer
+) -> None:
+    judge = COMPOSITES[composite](KINDS[kind](server))
+    assert a_rubric().grade_sync("Paris.", judge=judge).score >= 0.9
+    assert server.calls > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_guard_and_a_tournament_take_every_kind_of_judge(kind: str, server: ModelServer) -> None:
+    judge = KINDS[kind](server)
+    assert a_rubric().grade_sync("Rome.", judge=Guarded(judge)).score == 0.0
+    states: list[Any] = [{"prompt": "?", "completion": text} for text in ("Paris.", "Rome.")]
+    run(Rubric([Tournament(judge)]).score_group(states))
+    assert server.calls >= 3
 
 
 def test_settings_of_a_model_do_not_fit_a_grader() -> None:

@@ -384,8 +384,8 @@ class Own(Autograder):
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: Panel([]), ValueError, "no grader to ask"),
-        (lambda: Panel([FakeModel("MET")]), TypeError, "takes graders, and this is"),
+        (lambda: Panel([]), ValueError, "no judge to ask"),
+        (lambda: Panel([3]), TypeError, "judge is 3: give the name of a model"),
         (lambda: Panel(judges("MET"), rule="mode"), ValueError, "rule is 'mode'"),
         (lambda: Panel(judges("MET"), weights=[1, 2]), ValueError, "2 weights for 1 judges"),
         (lambda: Panel(judges("MET"), weights=[0]), ValueError, "above 0"),

@@ -5,7 +5,7 @@ from typing import Unpack
 
 from assay.criterion import Criterion
 from assay.graders.composite import Composite, WrapOptions
-from assay.graders.grader import Grader, scores_from
+from assay.graders.grader import JudgeSource, scores_from
 from assay.graders.judge_input import JudgeInput
 from assay.graders.panel import Vote, build_vote_line, name_graders
 from assay.report import Score
@@ -33,7 +33,7 @@ class Cascade(Composite):
     """
 
     def __init__(
-        self, judges: Sequence[Grader], *, doubt: float = 0.1, **options: Unpack[WrapOptions]
+        self, judges: Sequence[JudgeSource], *, doubt: float = 0.1, **options: Unpack[WrapOptions]
     ) -> None:
         """`judges` are ordered from cheap to expensive.
 
@@ -44,7 +44,7 @@ class Cascade(Composite):
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give a number from 0 to less than 1")
         super().__init__(judges, **options)
-        self.names = tuple(name_graders(judges))
+        self.names = tuple(name_graders(self.inner))
         self.doubt = doubt
 
     async def answer(

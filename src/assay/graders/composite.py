@@ -5,10 +5,9 @@ from copy import copy
 from typing import ClassVar, Self, TypedDict
 
 from assay.graders.autograder import BuiltInGrader
-from assay.graders.grader import Grader, OptionsChange
+from assay.graders.grader import Grader, JudgeSource, OptionsChange, grader_of
 from assay.graders.length import LengthPenalty
 from assay.models.model import Model
-from assay.wording import format_value
 
 
 class WrapOptions(TypedDict, total=False):
@@ -28,28 +27,29 @@ class Composite(BuiltInGrader):
 
     def __init__(
         self,
-        inner: Sequence[Grader],
+        judges: Sequence[JudgeSource],
         *,
         normalize: bool | None = None,
         length_penalty: LengthPenalty | None = None,
     ) -> None:
-        """`inner` are the graders to ask. For the other options see `WrapOptions`."""
-        for grader in inner:
+        """`judges` are asked: graders, models, or names of models. For the options see `WrapOptions`."""
+        graders = [grader_of(judge) for judge in judges]
+        for grader in graders:
             self._check_grader(grader)
-        if not inner:
+        if not graders:
             raise ValueError(
-                f"{type(self).__name__} has no grader to ask: give it at least one grader"
+                f"{type(self).__name__} has no judge to ask: give it at least one judge"
             )
         if normalize is None:
-            normalize = inner[0].normalize
+            normalize = graders[0].normalize
         super().__init__(normalize=normalize, length_penalty=length_penalty)
-        self.inner = tuple(inner)
+        self.inner = tuple(graders)
         # Whether a grader inside returns one report for all criteria. The composite then does too;
         # a composite such as `EarlyStop` does so even if the grader inside does not.
-        self.inner_returns_report = any(grader.returns_report for grader in inner)
+        self.inner_returns_report = any(grader.returns_report for grader in graders)
         if self.inner_returns_report:
             self.returns_report = True
-        self.reads_outside = any(grader.reads_outside for grader in inner)
+        self.reads_outside = any(grader.reads_outside for grader in graders)
 
     @property
     def title(self) -> str:
@@ -93,11 +93,9 @@ class Composite(BuiltInGrader):
             )
         return changed
 
-    def _check_grader(self, grader: object) -> None:
+    def _check_grader(self, grader: Grader) -> None:
         """Raise if this cannot be a grader inside this composite."""
         name = type(self).__name__
-        if not isinstance(grader, Grader):
-            raise TypeError(f"{name} takes graders, and this is {format_value(grader)}")
         if grader.length_penalty is not None:
             raise ValueError(
                 f"{grader.title} takes a length penalty off a score, and {name} needs its answers: "

@@ -10,7 +10,13 @@ from assay.errors import JudgeError
 from assay.graders.columns import show_reference
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.fences import escape_prompt_tags
-from assay.graders.grader import Grader, JudgeAnswer, JudgeOptions, ask_grader
+from assay.graders.grader import (
+    Grader,
+    JudgeAnswer,
+    JudgeOptions,
+    JudgeSource,
+    ask_grader,
+)
 from assay.graders.judge_input import JudgeInput
 from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import score_verdict
@@ -37,14 +43,14 @@ class Referenced(Composite):
 
     def __init__(
         self,
-        grader: Grader,
+        judge: JudgeSource,
         reference: str | None = None,
         *,
         field: str = "answer",
         **options: Unpack[WrapOptions],
     ) -> None:
         """Show `reference` with every response; if it is None, the rollout's `field`."""
-        super().__init__([grader], **options)
+        super().__init__([judge], **options)
         self.reference = reference
         self.field = field
 
@@ -122,14 +128,14 @@ class Anchored(Composite):
 
     def __init__(
         self,
-        grader: Grader,
+        judge: JudgeSource,
         anchors: Sequence[Anchor],
         *,
         each: int | None = None,
         **options: Unpack[WrapOptions],
     ) -> None:
         """With `each`, keep only so many anchors of every verdict on every criterion."""
-        super().__init__([grader], **options)
+        super().__init__([judge], **options)
         if not anchors:
             raise ValueError("Anchored has no anchors: give at least one, or use the grader alone")
         if each is not None and each < 1:

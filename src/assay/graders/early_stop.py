@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from assay.aggregation import Scale, totals_from_share
 from assay.criterion import Criterion
 from assay.graders.composite import Composite
-from assay.graders.grader import Grader, scores_from
+from assay.graders.grader import JudgeSource, scores_from
 from assay.graders.judge_input import JudgeInput
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate, make_line
 from assay.types import OnError
@@ -39,10 +39,10 @@ class EarlyStop(Composite):
     returns_report = True
 
     def __init__(
-        self, grader: Grader, *, threshold: float | None = None, normalize: bool | None = None
+        self, judge: JudgeSource, *, threshold: float | None = None, normalize: bool | None = None
     ) -> None:
         """`threshold` is compared with the score: 0 to 1, or the raw sum with `normalize=False`."""
-        super().__init__([grader], normalize=normalize)
+        super().__init__([judge], normalize=normalize)
         self.threshold = threshold
 
     async def answer(

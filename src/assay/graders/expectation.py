@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from assay.criterion import Criterion
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.degenerate import explain_degenerate
-from assay.graders.grader import Grader, JudgeOptions, scores_from
+from assay.graders.grader import JudgeOptions, JudgeSource, grader_of, scores_from
 from assay.graders.judge_input import JudgeInput
 from assay.models.model import Reply, Token
 from assay.redaction import get_logger
@@ -46,7 +46,7 @@ class Expectation(Composite):
     """
 
     def __init__(
-        self, grader: Grader, *, alternatives: int = 20, **options: Unpack[WrapOptions]
+        self, judge: JudgeSource, *, alternatives: int = 20, **options: Unpack[WrapOptions]
     ) -> None:
         """`alternatives` is how many to request with each token; most endpoints allow up to 20."""
         if alternatives < 1:
@@ -55,7 +55,7 @@ class Expectation(Composite):
         def request_logprobs(options: JudgeOptions) -> JudgeOptions:
             return replace(options, logprobs=alternatives)
 
-        super().__init__([self._change_options(grader, request_logprobs)], **options)
+        super().__init__([self._change_options(grader_of(judge), request_logprobs)], **options)
         self._has_warned = False
 
     async def answer(

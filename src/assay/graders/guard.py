@@ -8,7 +8,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.degenerate import explain_degenerate
-from assay.graders.grader import Grader, JudgeAnswer, ask_grader, complete_report
+from assay.graders.grader import JudgeAnswer, JudgeSource, ask_grader, complete_report
 from assay.graders.judge_input import JudgeInput
 from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import failed_score
@@ -40,13 +40,13 @@ class Guarded(Composite):
     allows_reports = True
 
     def __init__(
-        self, grader: Grader, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]
+        self, judge: JudgeSource, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]
     ) -> None:
         """`on_attack="error"` leaves a response that attempts an attack without a score.
 
         A person can then look at it. `on_attack="worst"` gives it the worst verdicts.
         """
-        super().__init__([grader], **options)
+        super().__init__([judge], **options)
         if on_attack not in get_args(OnAttack):
             raise ValueError(f"on_attack is {on_attack!r}: give 'worst' or 'error'")
         self.on_attack: OnAttack = on_attack

@@ -15,8 +15,10 @@ from assay.graders.grader import (
     Grader,
     JudgeAnswer,
     JudgeOptions,
+    JudgeSource,
     ask_grader,
     complete_report,
+    grader_of,
     report_from,
     scores_from,
 )
@@ -59,14 +61,14 @@ class Panel(Composite):
 
     def __init__(
         self,
-        judges: Sequence[Grader] | Mapping[str, Grader],
+        judges: Sequence[JudgeSource] | Mapping[str, JudgeSource],
         *,
         rule: Rule = "majority",
         weights: Sequence[float] | None = None,
         quorum: int = 1,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """`judges` may be a mapping from names to graders.
+        """`judges` are graders, models or names of models, or a mapping from names of your own to them.
 
         `weights`, one per judge, apply to a majority and to a mean. A tie goes to the answer that
         gives the lowest score. A criterion with fewer than `quorum` answers is an error.
@@ -199,7 +201,7 @@ class Samples(Panel):
 
     def __init__(
         self,
-        grader: Grader,
+        judge: JudgeSource,
         count: int = 3,
         *,
         rule: Rule = "majority",
@@ -207,7 +209,7 @@ class Samples(Panel):
         quorum: int = 1,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """Ask `grader` for `count` answers to each criterion, at this temperature.
+        """Ask `judge` for `count` answers to each criterion, at this temperature.
 
         At temperature 0 all answers would be the same. A criterion with fewer than `quorum` answers
         is an error.
@@ -216,11 +218,12 @@ class Samples(Panel):
             raise ValueError(f"count is {count}: ask at least once")
 
         def set_sample(index: int, options: JudgeOptions) -> JudgeOptions:
-            # `grader` may be one of several samples itself. So each of its numbers becomes `count`
+            # The grader may be one of several samples itself. So each of its numbers becomes `count`
             # numbers, which all differ.
             number = options.sample * count + index
             return replace(options, sample=number, temperature=temperature)
 
+        grader = grader_of(judge)
         samples: dict[str, Grader] = {}
         for index in range(count):
             samples[f"sample {index + 1}"] = self._change_options(
@@ -249,7 +252,7 @@ class Swapped(Panel):
 
     def __init__(
         self,
-        grader: Grader,
+        judge: JudgeSource,
         *,
         rule: Rule = "mean",
         quorum: int = 1,
@@ -260,6 +263,7 @@ class Swapped(Panel):
         def reverse_choices(options: JudgeOptions) -> JudgeOptions:
             return replace(options, reverse=not options.reverse)
 
+        grader = grader_of(judge)
         opposite = self._change_options(
             grader, reverse_choices, problem_if_ignored="its choices cannot be reversed"
         )
@@ -281,14 +285,16 @@ class Swapped(Panel):
         return scores[::-1]
 
 
-def name_graders(graders: Sequence[Grader] | Mapping[str, Grader]) -> dict[str, Grader]:
+def name_graders(
+    judges: Sequence[JudgeSource] | Mapping[str, JudgeSource],
+) -> dict[str, Grader]:
     """Return graders by name: the given name, or the title with a number if two are equal."""
-    if isinstance(graders, Mapping):
-        return dict(graders)
+    if isinstance(judges, Mapping):
+        return {name: grader_of(judge) for name, judge in judges.items()}
     graders_by_name: dict[str, Grader] = {}
-    for grader in graders:
-        # What is not a grader has no title. `Composite` refuses it afterwards.
-        title = str(getattr(grader, "title", "?"))
+    for judge in judges:
+        grader = grader_of(judge)
+        title = grader.title
         name = title
         number = 1
         while name in graders_by_name:

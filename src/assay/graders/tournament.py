@@ -17,7 +17,7 @@ from assay.errors import JudgeError
 from assay.graders.columns import fill_requirement, show_reference
 from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
 from assay.graders.fences import escape_turn_tags, make_tag_escaper
-from assay.graders.grader import Grader, JudgeOptions, scores_from
+from assay.graders.grader import JudgeOptions, JudgeSource, grader_of, scores_from
 from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.panel import Vote, build_vote_line, combine_votes
 from assay.graders.prompt_text import system_prompt
@@ -45,13 +45,14 @@ class _GroupJudge(ABC):
     """A group check that compares the responses to each prompt with each other."""
 
     def __init__(
-        self, grader: Grader, prompt_name: str, requirement: str, reference: str | Sequence[str]
+        self, judge: JudgeSource, prompt_name: str, requirement: str, reference: str | Sequence[str]
     ) -> None:
         """`prompt_name` is the prompt in `prompts/` that tells the grader how to compare.
 
         The requirement may have placeholders for columns, and `reference` names columns that the
         judge is shown; the responses to one prompt are compared if they have the same values.
         """
+        grader = grader_of(judge)
         if grader.returns_report:
             raise ValueError(
                 f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
@@ -197,7 +198,7 @@ class Ranking(_GroupJudge):
 
     def __init__(
         self,
-        grader: Grader,
+        judge: JudgeSource,
         requirement: str = DEFAULT_REQUIREMENT,
         *,
         most: int = 16,
@@ -205,7 +206,7 @@ class Ranking(_GroupJudge):
         pays: Pays = "rank",
         reference: str | Sequence[str] = (),
     ) -> None:
-        """`grader` has to ask about several criteria in one call.
+        """`judge` has to be a grader that asks about several criteria in one call.
 
         `most` is the largest number of responses in one call. `pays` says whether a response is
         scored by its rank or by its grade. `reference` names columns that the judge is shown.
@@ -214,6 +215,7 @@ class Ranking(_GroupJudge):
             raise ValueError(f"most is {most}: give at least 2")
         if pays not in get_args(Pays):
             raise ValueError(f"pays is {pays!r}: give 'rank' or 'grade'")
+        grader = grader_of(judge)
         criteria_per_call = getattr(grader, "size", None)
         if criteria_per_call == 1:
             raise ValueError(
@@ -369,7 +371,7 @@ class Tournament(_GroupJudge):
 
     def __init__(
         self,
-        grader: Grader,
+        judge: JudgeSource,
         requirement: str = DEFAULT_REQUIREMENT,
         *,
         opponents: int | None = None,
@@ -383,7 +385,7 @@ class Tournament(_GroupJudge):
         """
         if opponents is not None and opponents < 1:
             raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
-        super().__init__(grader, "pairwise", requirement, reference)
+        super().__init__(judge, "pairwise", requirement, reference)
         self.criterion = self._make_criterion(requirement)
         self.opponents = opponents
         self.swap = swap

@@ -420,7 +420,9 @@ def judge_name(grader: Grader) -> str:
 
 
 # Parameters of graders that the name has already, or that decide no answer.
-_NO_SETTINGS = frozenset({"self", "generate_fn", "model", "grader", "judges", "inner", "warm"})
+_NO_SETTINGS = frozenset(
+    {"self", "generate_fn", "model", "judge", "grader", "judges", "inner", "warm"}
+)
 
 
 def _describe_settings(grader: Grader) -> Iterator[str]:
