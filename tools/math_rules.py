@@ -64,14 +64,15 @@ def written() -> str:
 
 ### Words
 
-The words that an answer may hold, and what each does to the number that it stands beside. A word that is in no row makes the answer a text, which
-equals the same text alone.
+The words that an answer may contain, and their effect on the number next to them. An answer with any other word is
+compared as text.
 
 {table("words", WORDS, "=")}
 
 ### Units
 
-Units of one row are converted into each other, but for currencies and those of the last rows. Units of different rows are different.
+Units in the same row are converted into each other, except for currencies and the last rows. Units in different
+rows are different.
 
 {table("units", unit_rows(), "=")}
 

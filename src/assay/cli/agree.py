@@ -69,7 +69,7 @@ def command(
     confusion: bool,
     **values: Any,
 ) -> None:
-    """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
+    """Measure how well the judge of a saved RUN agrees with people, and people with each other.
 
     LABELS are CSV or JSONL files with example, criterion, verdict, and if there are several, sample
     and rater, or other runs, whose labels follow their text. Several are merged. Without any, the

@@ -58,9 +58,9 @@ def command(
     fail_if_worse: bool,
     layout: str,
 ) -> int:
-    """Compare RUN_B with RUN_A, paired by example, and test whether the difference could be chance.
+    """Compare RUN_B with RUN_A, paired by example, and test whether the difference is significant.
 
-    The runs may differ in model, prompt, judge or number of samples; the report says in what.
+    The runs may differ in model, prompt, judge or number of samples; the report lists the differences.
     Examples are paired by their ids, and repeated rollouts of an example count as one. If the
     rubrics differ, only criteria with the same wording are compared. The p-values of criteria are
     adjusted for the number of criteria.

@@ -38,10 +38,10 @@ from assay.wording import format_count
 )
 @label_options
 def command(earlier_run: str | None, **values: Any) -> int:
-    """Estimate the scores of a saved RUN if people had judged all of it, from LABELS on some of it.
+    """Estimate the scores that people would give to a saved RUN, from LABELS on some of its rollouts.
 
-    LABELS are files as for `assay agree`. The labelled rollouts have to be drawn at random from the
-    run. At least 30 are needed, and a judge that is better than chance.
+    LABELS are files as for `assay agree`. The labelled rollouts must be drawn at random from the run.
+    At least 30 are needed, and the judge must be better than chance.
     """
     options = LabelOptions(**values)
     run = open_run(options.run)

@@ -47,11 +47,11 @@ JUDGE_PORT = 7599
 @click.option("--no-open", is_flag=True, help="Only print the address of the page.")
 @click.pass_context
 def command(ctx: click.Context, folder: str, port: int, judge_only: bool, no_open: bool) -> int:
-    """Try assay without a key: score answers that come with it, and open the page.
+    """Try assay without a key: score built-in answers, and open the page.
 
-    A rubric, answers and the run go into FOLDER. The judge is a script on this machine, at an
-    address as any model has: it looks for words, and understands nothing. The run names it as such.
-    It runs until you press Ctrl-C, so you can try commands of your own meanwhile.
+    A rubric, the answers and the run are saved in FOLDER. The judge is a script on this machine with
+    an address like any model: it only looks for keywords, and the run says so.
+    It runs until you press Ctrl-C, so you can try your own commands in the meantime.
     """
     target = Path(folder)
     if not judge_only and (target / "run").exists():

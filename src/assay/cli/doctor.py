@@ -54,9 +54,9 @@ _option = section_option("Settings")
 def command(
     ctx: click.Context, rubric: str | None, judge: str | None, timeout: float, layout: str
 ) -> int:
-    """Say which settings hold and where they come from, whether the judge answers, and what is installed.
+    """Show the effective settings and their sources, whether the judge answers, and the installed extras.
 
-    The judge is asked one short question, which costs next to nothing.
+    The judge is asked one short question, which costs very little.
     """
     config = read_project_config(ctx)
     settings = list(_list_settings(ctx, config))

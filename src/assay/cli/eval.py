@@ -199,11 +199,11 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
     """Ask a model every question of a data set, and score its answers.
 
     The DATASET is a .jsonl, .json, .csv, .tsv, .xlsx or .parquet file whose rows have a `question`
-    or a `prompt`, and may have an `answer` and columns of your own. An ENV is an installed package, a
+    or a `prompt`, and may have an `answer` and other columns. An ENV is an installed package, a
     folder or a Python file with load_environment(), written for assay or, with
     ASSAY_AS_VERIFIERS=1, for verifiers 0.1. An answer to a row with its own `rubric` is scored by
     that rubric; -r is for the other rows. --judge names the model that judges the answers, if a
-    rubric needs one; it is not the model that is asked, unless you name the same.
+    rubric needs one; the model under test never judges its own answers by default.
 
     With several models or prompts, the FOLDER of -o holds a run for each pair, and one table
     compares them by overall score and by category (the column `category` or `task` of the rows).

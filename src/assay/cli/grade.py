@@ -64,10 +64,10 @@ if TYPE_CHECKING:
 @judging_options
 @allow_code_option
 def command(**values: Any) -> int:
-    """Grade texts with a rubric, and print a report of each.
+    """Grade texts with a rubric, and print a report for each.
 
     A TEXT is a file, - for standard input, a .jsonl file with one text per line (completion,
-    prompt, answer), or the words themselves.
+    prompt, answer), or the text itself.
     """
     options = GradeOptions(**values)
     rubric = load_rubric(options.rubric, allow_code=options.allow_code)

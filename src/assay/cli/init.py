@@ -10,10 +10,10 @@ from assay.cli.base_command import Command
 @click.command("init", cls=Command, example="assay init sums")
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
 def command(folder: str) -> None:
-    """Write a commented rubric.yaml, and a rollouts.jsonl to score with it.
+    """Write a commented rubric.yaml and an example rollouts.jsonl.
 
-    They go into FOLDER, which is created if necessary; by default into the current one. Nothing is
-    overwritten.
+    They are saved in FOLDER (by default the current folder), which is created if necessary. Existing
+    files are not overwritten.
     """
     target = Path(folder)
     starter_files = sorted(Path(__file__).with_name("starter").iterdir(), reverse=True)

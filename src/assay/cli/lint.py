@@ -114,7 +114,7 @@ def command(
 
     A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python. Each finding
     is a line with the file, the line, the rule, and what to do. A comment in the file, `# assay:
-    ignore R004`, turns a rule off for the criterion beside it.
+    ignore R004`, disables a rule for the criterion on its line or the next.
     """
     as_json = output_format == "json"
     if fix and as_json:

@@ -123,7 +123,7 @@ def command(
 ) -> int:
     """Check whether two mathematical answers are equal.
 
-    GOLD is the right answer. ANSWER is the one to check; if it has a box, the box is read.
+    GOLD is the right answer, and ANSWER the answer to check. If ANSWER has a box, only the box counts.
     """
     if file is not None and gold is not None:
         raise click.UsageError("give GOLD and ANSWER or --file, not both")

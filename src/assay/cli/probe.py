@@ -113,7 +113,7 @@ REASON_LENGTH = 80  # characters of a reason that are shown in a table; JSON has
 @judging_options
 @allow_code_option
 def command(**values: Any) -> int:
-    """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.
+    """Attack the judge of a RUBRIC with prompt injections that try to get a better verdict.
 
     They are added to responses that deserve to fail: the rubric's golden examples, else
     --responses, else texts about something else. The judge is asked about those first, and an

@@ -35,7 +35,7 @@ from assay.cli.runner import show_progress
 def command(runs: tuple[str, ...], output: str, media_folder: str | None, quiet: bool) -> None:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
 
-    It holds every rollout, so give it only to those who may read them.
+    It contains every rollout, so share it only with people who may read them.
     """
     from assay.viewer.page_export import write_report
 

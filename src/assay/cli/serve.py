@@ -149,7 +149,7 @@ def command(**values: Any) -> None:
 
     RUBRIC is a YAML, JSON or TOML file, module:object, or an environment: a package, a folder or a
     Python file with load_environment(). POST /v1/score takes rollouts; /openrlhf, /slime and
-    /verify (NeMo-Gym) take what those trainers send. With --dry-run everything is checked, and
+    /verify (NeMo-Gym) take the requests of those trainers. With --dry-run everything is checked but
     nothing is served.
     """
     options = ServeOptions(**values)

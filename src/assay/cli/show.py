@@ -93,7 +93,7 @@ from assay.wording import format_count
 def command(**values: Any) -> int:
     """Print the summary of the saved RUN: errors first, then means, then every criterion.
 
-    A run that is still being written is shown as far as it is.
+    A run that is still being written is shown up to its last finished rollout.
     """
     options = ShowOptions(**values)
     if options.recover is not None:

@@ -76,10 +76,10 @@ if TYPE_CHECKING:
 def command(**values: Any) -> int:
     """Draft a rubric with golden examples, from pairs of responses or from a prompt with references.
 
-    The model drafts criteria, and then judges by each of them. From pairs, it drafts on a third of
-    the prompts and is tested on the others: a criterion is kept if it agrees with the preferences
-    there clearly more often than chance would. From references, it is kept if they all pass it and
-    texts about something else do not. What is dropped is shown, with the reason.
+    The model drafts criteria, and then judges by each of them. From pairs, criteria are drafted on a
+    third of the prompts and tested on the others: a criterion is kept if it agrees with the
+    preferences significantly more often than chance. From references, a criterion is kept if all
+    references pass it and unrelated texts do not. Dropped criteria are shown with the reason.
     """
     options = SuggestOptions(**values)
     output = None

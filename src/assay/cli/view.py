@@ -35,7 +35,7 @@ def command(
     """Open a page in the browser that shows runs: summaries, every rollout, and comparisons.
 
     PATH is the folder of a run, or a folder with several runs, which the page lists. A run that is
-    still being written is shown as it grows. Only this machine can open the page. Press Ctrl-C to
+    still being written is updated live. The page can be opened only on this machine. Press Ctrl-C to
     stop.
     """
     from assay.runs.run_store import RunError
