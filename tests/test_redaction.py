@@ -19,7 +19,7 @@ from assay import GradingError, Limits, PerCriterionGrader, Refused, Rubric
 from assay.models import model_of
 from assay.redaction import get_logger, redact, redact_settings
 from assay.runs import Journal, Row, Run, RunAbout, score_rows
-from assay.runs.run_store import RunFile
+from assay.runs.run_file import RunFile
 from assay.server import RewardServer
 from assay.testing import Fault, ModelServer
 

@@ -15,7 +15,8 @@ import pytest
 
 from assay.cli import main
 from assay.runs import Run
-from assay.runs.run_store import RunFile, is_run
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import is_run
 from assay.testing import ModelServer
 
 RUBRIC = [{"name": "has_one", "check": {"contains": "1"}}]

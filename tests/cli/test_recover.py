@@ -9,7 +9,7 @@ import pytest
 
 from assay.cli import main
 from assay.runs import Run
-from assay.runs.run_store import RunFile
+from assay.runs.run_file import RunFile
 
 RUBRIC = [{"check": {"contains": "7"}}]
 

@@ -18,7 +18,7 @@ import pytest
 
 from assay.cli import main
 from assay.runs import Run
-from assay.runs.run_store import RunFile
+from assay.runs.run_file import RunFile
 from assay.testing import Fault
 
 CHECKS = [

@@ -11,7 +11,8 @@ import pytest
 from assay import Criterion, PerCriterionGrader, Rubric
 from assay.envs import SingleTurnEnv
 from assay.runs import Run, RunError
-from assay.runs.run_store import RunFile, is_run
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import is_run
 from assay.testing import Fault, ModelServer
 
 REWARDS = [1.0] * 7 + [0.0]

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from assay import Rubric, State
 from assay.compat import verifiers as vf
 from assay.envs import ToolEnv, ToolError
-from assay.runs.run_store import RunFile
+from assay.runs.run_file import RunFile
 from assay.testing import tool_call
 from assay.tools import calculator
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from assay import PerCriterionGrader, Rubric
 from assay.models import model_of
 from assay.runs import Run, score_rows
-from assay.runs.run_store import RunFile, is_run
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import is_run
 
 FOLDER, ROWS, KILLS, SEED = Path(sys.argv[1]), *map(int, sys.argv[2:5])
 MODEL = sys.argv[5] if len(sys.argv) > 5 else None

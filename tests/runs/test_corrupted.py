@@ -8,7 +8,10 @@ import pytest
 
 from assay import Autograder, Criterion, CriterionReport, Rubric, Score
 from assay.runs import Journal, Run, RunError, score_rows
-from assay.runs.run_store import FILE_NAME, RunFile, RunWriter
+from assay.runs.recovery import recover_run
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import FILE_NAME
+from assay.runs.run_writer import RunWriter
 
 SEEDS = range(200)
 
@@ -96,7 +99,7 @@ def test_a_damaged_run_is_read_as_it_was_or_refused(whole, tmp_path, seed):
     assert all(str(folder) in message for message in refusals)
     try:
         with RunWriter(tmp_path / "new") as writer:
-            saved, _ = RunFile(folder).recover(writer)
+            saved, _ = recover_run(RunFile(folder), writer)
         rows = list(Run.open(tmp_path / "new").rows())
         assert len(rows) == saved
         assert all(row.fields == expected[row.key].fields for row in rows)

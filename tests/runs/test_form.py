@@ -21,7 +21,7 @@ from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError
 from assay.runs.pipeline import SeenTexts
 from assay.runs.row import RowForm
-from assay.runs.run_store import RunFile
+from assay.runs.run_file import RunFile
 from assay.runs.spending import Spending
 from assay.testing import FakeModel, make_rollout
 

@@ -10,7 +10,8 @@ import pytest
 
 from assay import Rubric
 from assay.runs import Journal, Row, Run, RunAbout, RunError
-from assay.runs.run_store import FILE_NAME, RunWriter
+from assay.runs.run_schema import FILE_NAME
+from assay.runs.run_writer import RunWriter
 
 
 def about(rubric=None, **known):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.runs import Run
-from assay.runs.run_store import JOURNAL_MODE_VARIABLE
+from assay.runs.run_writer import JOURNAL_MODE_VARIABLE
 from assay.testing import ModelServer
 
 PROGRAM = Path(__file__).parent / "killed.py"

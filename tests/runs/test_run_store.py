@@ -10,17 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from assay.runs.run_store import (
-    FILE_NAME,
-    RunError,
-    RunFile,
-    RunRefused,
-    RunWriter,
-    SavedCall,
-    SavedRollout,
-    SavedVerdict,
-    is_run,
-)
+from assay.runs.recovery import recover_run
+from assay.runs.run_errors import RunError, RunRefused
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import FILE_NAME, SavedCall, SavedRollout, SavedVerdict, is_run
+from assay.runs.run_writer import RunWriter
 
 ABOUT = {"kind": "score", "created": "2026-01-31T09:30:00Z", "rubric": None, "data": {}}
 
@@ -205,7 +199,8 @@ def test_a_transaction_that_a_kill_has_cut_off_is_taken_back_by_a_reader(tmp_pat
 
 
 SECOND = """
-from assay.runs.run_store import RunError, RunWriter
+from assay.runs.run_errors import RunError
+from assay.runs.run_writer import RunWriter
 try:
     RunWriter({folder!r})
 except RunError as error:
@@ -225,7 +220,7 @@ def test_a_second_writer_is_refused_by_name(tmp_path):
 
 FORKING = """
 import os, signal, sys
-from assay.runs.run_store import RunWriter
+from assay.runs.run_writer import RunWriter
 writer = RunWriter({folder!r})
 if os.fork() == 0:
     print("forked", flush=True)
@@ -360,7 +355,7 @@ class TestDamage:
         with pytest.raises(RunError, match="is damaged"):
             list(RunFile(tmp_path / "run").read_rollouts())
         with RunWriter(tmp_path / "new") as writer:
-            saved, lost = RunFile(tmp_path / "run").recover(writer)
+            saved, lost = recover_run(RunFile(tmp_path / "run"), writer)
         assert saved + lost == 100
         assert 1 <= lost <= 8
         run = RunFile(tmp_path / "new")

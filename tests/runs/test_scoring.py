@@ -20,7 +20,7 @@ from assay import (
 )
 from assay.models import budget, model_of
 from assay.runs import Run, RunAbout, RunError, data_about, score_rows
-from assay.runs.run_store import RunFile
+from assay.runs.run_file import RunFile
 from assay.testing import FakeModel, ModelServer
 
 PARIS = Rubric.from_dict([{"check": {"contains": "Paris"}}])

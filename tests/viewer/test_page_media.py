@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from assay.cli import main
-from assay.runs.run_store import RunWriter
+from assay.runs.run_writer import RunWriter
 from assay.viewer.viewed_runs import ViewedRuns
 
 

@@ -41,7 +41,8 @@ from assay.runs.pipeline import (
     refuse_too_few,
 )
 from assay.runs.row_rubrics import RowRubrics
-from assay.runs.run_store import RunError, RunRefused, find_run_file
+from assay.runs.run_errors import RunError, RunRefused
+from assay.runs.run_schema import find_run_file
 from assay.runs.summary import Summary
 
 MOST_ATTEMPTS: Final = 4  # how often a shard is tried if its workers die

@@ -20,7 +20,7 @@ from assay.backends.driver import WAIT_SECONDS, Results, TakeTask
 from assay.backends.worker import Job, ShardFailure, ShardResult, Task, score_shard
 from assay.errors import RubricError
 from assay.isolation.pool import processors
-from assay.runs.run_store import RunError
+from assay.runs.run_errors import RunError
 from assay.wording import describe_error
 
 # How long a worker may take to end; it may still have to write its cache.

@@ -21,7 +21,10 @@ from assay.backends.shards import Shard
 from assay.backends.worker import PARTS, ShardResult, read_part_name
 from assay.runs.journal import Journal
 from assay.runs.pipeline import read_own_sample
-from assay.runs.run_store import RunError, RunFile, RunInUseError, RunRefused, RunWriter, is_run
+from assay.runs.run_errors import RunError, RunInUseError, RunRefused
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import is_run
+from assay.runs.run_writer import RunWriter
 from assay.runs.spending import NOTHING, Spending, read_spending
 from assay.runs.summary import Summary, Tally
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from assay.runs.pipeline import Numbering
-from assay.runs.run_store import RunRefused
+from assay.runs.run_errors import RunRefused
 from assay.tables import (
     open_parquet,
     read_objects,

@@ -24,7 +24,8 @@ from assay.runs.metadata import RunAbout
 from assay.runs.pipeline import Feed, Pipeline, Progress, Sink, Watch
 from assay.runs.row import Row
 from assay.runs.row_rubrics import RowRubrics
-from assay.runs.run_store import RunFile, RunRefused
+from assay.runs.run_errors import RunRefused
+from assay.runs.run_file import RunFile
 from assay.runs.summary import Tally
 
 PARTS = "parts"  # the folder in that of a run in which each attempt at a shard has one

@@ -139,7 +139,7 @@ def refuse_unknown_columns(
 
 def open_run(path: str) -> runs.Run:
     """Open the run in a folder; a folder without a run is a usage error."""
-    from assay.runs.run_store import is_run
+    from assay.runs.run_schema import is_run
 
     try:
         return runs.Run.open(path)

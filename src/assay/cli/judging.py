@@ -276,7 +276,7 @@ def allow_media(options: ViewOptions, data: Sequence[str]) -> AbstractContextMan
 def _find_data_folders(data: Sequence[str]) -> list[Path]:
     """Return the folders of these files, or of the data of the run if they are one run."""
     from assay.runs.metadata import media_folders
-    from assay.runs.run_store import is_run
+    from assay.runs.run_schema import is_run
 
     folders: list[Path] = []
     for name in data:

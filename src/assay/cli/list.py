@@ -24,7 +24,7 @@ def command(folder: str, layout: str) -> int:
     the browser.
     """
     from assay.runs.listing import list_runs, make_list_page
-    from assay.runs.run_store import RunError
+    from assay.runs.run_errors import RunError
 
     try:
         listings = list_runs(folder)

@@ -188,7 +188,8 @@ def is_resumed(options: RunOptions) -> bool:
 
     Raises a usage error if there is a run but no `--resume`, or `--resume` without a folder.
     """
-    from assay.runs.run_store import RunFile, is_run
+    from assay.runs.run_file import RunFile
+    from assay.runs.run_schema import is_run
 
     if options.folder is None:
         if options.resume:

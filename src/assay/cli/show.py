@@ -228,14 +228,17 @@ def _print_examples(run: runs.Run, options: ShowOptions) -> int:
 
 def _recover_run(run: str, folder: str, *, quiet: bool) -> int:
     """Copy what can be read of a damaged run into a new one."""
-    from assay.runs.run_store import RunFile, RunWriter, find_run_file, is_run
+    from assay.runs.recovery import recover_run
+    from assay.runs.run_file import RunFile
+    from assay.runs.run_schema import find_run_file, is_run
+    from assay.runs.run_writer import RunWriter
 
     if is_run(folder):
         raise click.UsageError(f"{folder} already holds a run: name another folder")
     file = RunFile(run)
     try:
         with RunWriter(folder) as writer:
-            saved, lost = file.recover(writer)
+            saved, lost = recover_run(file, writer)
     except BaseException:
         find_run_file(folder).unlink(missing_ok=True)
         raise

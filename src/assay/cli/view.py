@@ -38,7 +38,7 @@ def command(
     still being written is updated live. The page can be opened only on this machine. Press Ctrl-C to
     stop.
     """
-    from assay.runs.run_store import RunError
+    from assay.runs.run_errors import RunError
     from assay.viewer.page_server import has_display, serve_page
 
     def print_address(address: str) -> None:

@@ -14,8 +14,8 @@ from assay.runs.pipeline import score_rows_sync as score_rows_sync
 from assay.runs.rescorer import rescore as rescore
 from assay.runs.row import Row as Row
 from assay.runs.row_rubrics import RowRubrics as RowRubrics
-from assay.runs.run_store import RunError as RunError
-from assay.runs.run_store import RunRefused as RunRefused
+from assay.runs.run_errors import RunError as RunError
+from assay.runs.run_errors import RunRefused as RunRefused
 from assay.runs.spending import Spending as Spending
 from assay.runs.stats import MeanEstimate as MeanEstimate
 from assay.runs.summary import Summary as Summary

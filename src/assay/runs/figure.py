@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from assay.errors import import_extra
 from assay.runs.row import Row
-from assay.runs.run_store import RunRefused
+from assay.runs.run_errors import RunRefused
 from assay.runs.summary import Summary
 
 _SCORE_COLOUR = "#4c78a8"

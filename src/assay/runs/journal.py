@@ -15,16 +15,10 @@ from assay.runs.figure import draw_figure
 from assay.runs.jsonable import as_ascii, encodable, holdable, to_jsonable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm
-from assay.runs.run_store import (
-    FILE_NAME,
-    LARGEST_INTEGER,
-    RolloutData,
-    RunError,
-    RunFile,
-    RunRefused,
-    RunWriter,
-    explain_damage,
-)
+from assay.runs.run_errors import RunError, RunRefused, explain_damage
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import FILE_NAME, LARGEST_INTEGER, RolloutData
+from assay.runs.run_writer import RunWriter
 from assay.runs.spending import Spending, SpendingLog, larger, read_spending
 from assay.runs.summary import Summary, Tally
 
@@ -213,7 +207,7 @@ class Run:
 
     >>> Run.open("no/such/folder")
     Traceback (most recent call last):
-    assay.runs.run_store.RunError: there is no run no/such/folder: name the folder of a run
+    assay.runs.run_errors.RunError: there is no run no/such/folder: name the folder of a run
     """
 
     def __init__(self, file: RunFile, about: RunAbout) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from assay.display import Page, Section, format_cell, shorten_line
 from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout
-from assay.runs.run_store import FILE_ENDING, RunError, is_run
+from assay.runs.run_errors import RunError
+from assay.runs.run_schema import FILE_ENDING, is_run
 from assay.runs.summary import Summary
 from assay.wording import format_count, suggest_path
 

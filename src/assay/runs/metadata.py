@@ -29,7 +29,7 @@ from assay.identity import (
 from assay.plan import Traits
 from assay.redaction import redact_settings
 from assay.runs.jsonable import form_of, to_jsonable
-from assay.runs.run_store import RunError, explain_damage
+from assay.runs.run_errors import RunError, explain_damage
 from assay.runs.stats import PassRule
 from assay.wording import explain_first_error, format_value
 

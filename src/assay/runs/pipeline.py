@@ -27,7 +27,7 @@ from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import RunAbout, data_about
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, split_messages
 from assay.runs.row_rubrics import RowRubrics, unreadable
-from assay.runs.run_store import RunRefused
+from assay.runs.run_errors import RunRefused
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import DEFAULT_PASS_RULE, PassRule
 from assay.runs.summary import Summary, Tally

@@ -24,7 +24,8 @@ from assay.runs.journal import Run
 from assay.runs.metadata import CriterionAbout, RunAbout, judge_of
 from assay.runs.row import Row, own_rubric, without_rubric
 from assay.runs.row_rubrics import is_unreadable
-from assay.runs.run_store import RunRefused, find_run_file
+from assay.runs.run_errors import RunRefused
+from assay.runs.run_schema import find_run_file
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary
 from assay.types import OnError

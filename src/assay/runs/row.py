@@ -27,10 +27,9 @@ from assay.runs.jsonable import (
     holdable,
     to_jsonable,
 )
-from assay.runs.run_store import (
+from assay.runs.run_errors import RunError, RunRefused
+from assay.runs.run_schema import (
     LARGEST_INTEGER,
-    RunError,
-    RunRefused,
     SavedCall,
     SavedNumber,
     SavedRollout,

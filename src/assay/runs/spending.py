@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from assay.models.budgets import Ledger
-from assay.runs.run_store import LARGEST_INTEGER, RunError, RunFile, RunWriter
+from assay.runs.run_errors import RunError
+from assay.runs.run_file import RunFile
+from assay.runs.run_schema import LARGEST_INTEGER
+from assay.runs.run_writer import RunWriter
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from assay.runs import Run
 from assay.runs.jsonable import encodable, to_jsonable
 from assay.runs.row import Key, Row
 from assay.runs.row_rubrics import RowRubrics
-from assay.runs.run_store import is_run
+from assay.runs.run_schema import is_run
 from assay.tables import rows_of
 from assay.trust.questions import Answer, Question, list_panel_answers, read_row_questions
 from assay.wording import format_count, format_value, suggest_word

@@ -10,7 +10,8 @@ from assay.criterion import Criterion
 from assay.messages import completion_text, question_text
 from assay.reasoning import remove_reasoning
 from assay.runs.row import Key
-from assay.runs.run_store import BATCH_ROWS, LARGEST_INTEGER, RunFile
+from assay.runs.run_file import BATCH_ROWS, RunFile
+from assay.runs.run_schema import LARGEST_INTEGER
 from assay.viewer.filters import build_condition, parse_filter
 
 HISTOGRAM_BARS: Final = 20
