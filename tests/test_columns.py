@@ -279,3 +279,14 @@ def test_the_cache_tells_rows_with_other_values_apart(tmp_path: Path):
     values = [report.score for report in score(criterion, {"refund_days": 30}, {"refund_days": 14})]
     assert values == [1.0, 0.0]
     assert json.dumps(criterion.to_dict()).count("{refund_days}") == 1
+
+
+async def test_an_error_in_the_rubric_of_a_row_has_the_name_of_its_criterion_in_the_summary():
+    """A name made from a requirement with a placeholder could stand for other requirements too."""
+    row = {"completion": "30 days", "rubric": [{"requirement": "Says {days} days"}]}
+    judge = PerCriterionGrader(FakeModel("MET"))
+    summary = await score_rows(None, [{**row, "days": 30}, row], judge=judge)
+    [criterion] = summary.criteria
+    [message] = summary.error_messages
+    assert list(summary.errors_by_criterion) == [criterion]
+    assert list(message.criteria) == [criterion]

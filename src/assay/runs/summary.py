@@ -394,10 +394,20 @@ class _ErrorTally:
         )
 
 
-def _group_errors(row: Row) -> dict[str, _ErrorTally]:
+def _name_errors(row: Row) -> Mapping[str, str]:
+    """Return the errors of a row by the names under which its criteria are counted."""
+    if own_rubric(row.fields) is None:
+        return row.errors
+    lines = row.report.lines
+    names = [line.name for line in lines]
+    titles = dict(zip(names, names_of(lines, is_own=True), strict=True))
+    return {titles.get(name, name): message for name, message in row.errors.items()}
+
+
+def _group_errors(row: Row, errors: Mapping[str, str]) -> dict[str, _ErrorTally]:
     """Return the errors of a row, by their message without the parts that differ between rows."""
     groups: dict[str, _ErrorTally] = {}
-    for name, message in row.errors.items():
+    for name, message in errors.items():
         key = _VARYING.sub("#", message[:LONGEST_TITLE])
         number = math.inf if row.number is None else row.number
         group = groups.setdefault(
@@ -565,11 +575,12 @@ class Tally:
         return self._example_numbers.setdefault(row.example, len(self._example_numbers))
 
     def _add_errors(self, row: Row) -> None:
-        for criterion, message in row.errors.items():
+        errors = _name_errors(row)
+        for criterion, message in errors.items():
             kind = _read_kind(message)
             self._errors[kind] += 1
             self._errors_by_criterion.setdefault(criterion, Counter())[kind] += 1
-        self._add_messages(_group_errors(row))
+        self._add_messages(_group_errors(row, errors))
 
     def _add_messages(self, groups: Mapping[str, _ErrorTally]) -> None:
         for key, group in groups.items():
