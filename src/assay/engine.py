@@ -357,7 +357,7 @@ class SingleChecks:
                 if not is_usual:
                     if inspect.isawaitable(answer):
                         self.must_await = True
-                        with calls_about(rollout.state):
+                        with calls_about(rollout.state, [planned.criterion]):
                             answer = await _settle(planned.criterion, answer, context)
                     else:
                         answer = await _settle(planned.criterion, answer, context)
@@ -645,7 +645,7 @@ async def _judge_rollout(
     for view, group in by_view.items():
         criteria = [question.criterion for question in group]
         try:
-            with calls_about(result.rollout.state):
+            with calls_about(result.rollout.state, criteria):
                 reply = await _ask_questions(criteria, grader, context, result, view)
         except FAILURES as error:
             reply = [context.record_failure(error)] * len(group)

@@ -105,3 +105,19 @@ def test_requests_about_a_whole_group_are_kept_with_its_first_row(tmp_path):
     kept = [[call["role"] for call in row.calls] for row in rows]
     assert kept == [["model", "judge", "judge"], ["model"]]
     assert [row.spent_on_judge.calls for row in rows] == [1, 1]
+
+
+async def test_a_request_names_its_criterion(tmp_path):
+    """Also if the requirement is filled with a column, and then reads otherwise than in the rubric."""
+    rubric = Rubric.from_dict(
+        [
+            {"name": "follows_policy", "requirement": "Follows: {policy}"},
+            {"name": "polite", "requirement": "Is polite"},
+        ]
+    )
+    rows = [{"completion": "please", "policy": "Say please"}]
+    judge = PerCriterionGrader(model=FakeModel("MET"))
+    await score_rows(rubric, rows, folder=tmp_path / "run", judge=judge, save_requests=True)
+    [row] = Run.open(tmp_path / "run").rows()
+    asked = {call["criterion"]: "Say please" in str(call["messages"]) for call in row.calls}
+    assert asked == {"follows_policy": True, "polite": False}

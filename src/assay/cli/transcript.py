@@ -86,7 +86,10 @@ def format_requests(row: runs.Row) -> str:
     blocks: list[str] = []
     for call in row.calls:
         role = "to the judge" if call.get("role", "judge") == "judge" else "to the model under test"
-        lines = [f"request {role}, {call['model']}", _format_request(call)]
+        title = f"request {role}, {call['model']}"
+        if call.get("criterion"):
+            title += f", about {call['criterion']}"
+        lines = [title, _format_request(call)]
         lines += [_REPLY_TITLES[call["source"]], _indent(str(call["reply"]))]
         blocks.append("\n".join(escape_control_characters(line) for line in lines))
     return "\n\n".join(blocks)

@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.concurrency import set_variable
+from assay.criterion import Criterion
 from assay.errors import BudgetExceeded
 from assay.models.model import NOTHING, LoggedCall, Model, Usage, innermost, log_calls
 
@@ -601,8 +602,8 @@ def attribute_calls(
 
 
 @contextmanager
-def calls_about(state: Mapping[str, Any]) -> Generator[None]:
-    """Attribute the calls inside the block to the rollout with this state.
+def calls_about(state: Mapping[str, Any], criteria: Sequence[Criterion]) -> Generator[None]:
+    """Attribute the calls inside the block to the rollout with this state, and to its criteria.
 
     This does nothing outside of `attribute_calls`, or if that does not know the state.
     """
@@ -621,7 +622,18 @@ def calls_about(state: Mapping[str, Any]) -> Generator[None]:
         try:
             yield
         finally:
-            rollout.calls += calls
+            rollout.calls += [_name_criterion(call, criteria) for call in calls]
+
+
+def _name_criterion(call: LoggedCall, criteria: Sequence[Criterion]) -> LoggedCall:
+    """Return a call with the name of the criterion that it was about, if that is known."""
+    if len(criteria) == 1:
+        return call._replace(criterion=criteria[0].name)
+    question, _, _ = call.question.partition("@")  # without the step that it is about
+    for criterion in criteria:
+        if question and criterion.question_hash == question:
+            return call._replace(criterion=criterion.name)
+    return call
 
 
 @dataclass(eq=False, slots=True)

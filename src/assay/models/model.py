@@ -355,6 +355,8 @@ class LoggedCall(NamedTuple):
     reply: str  # the text of the reply; for a failed call, the error
     source: Source | Literal["error"]
     role: Literal["judge", "model"] = "judge"
+    # The name of the criterion that it was about; empty if that is not known, or it was about several.
+    criterion: str = ""
     # The body that was sent last; None if the reply came from a cache or from a function.
     request: Mapping[str, Any] | None = None
     # What the call took, in tokens and dollars; None for a call that failed, and for a cost that is

@@ -147,21 +147,8 @@ def describe_row(
         "spent": row.spent.to_dict(),
         "spent_on_model": row.spent_on_model.to_dict(),
         "spent_on_judge": row.spent_on_judge.to_dict(),
-        "calls": _list_calls(run, row),
+        "calls": list(row.calls),
     }
-
-
-def _list_calls(run: Run, row: Row) -> list[dict[str, Any]]:
-    """Return the calls of judges about a rollout, each with the criterion that it asks about."""
-    rubric = run.about.rubric
-    names: dict[str, str] = {}  # of the criteria, by the hash of their question
-    if rubric is not None:
-        names = {criterion.question: criterion.name for criterion in rubric.criteria}
-    calls: list[dict[str, Any]] = []
-    for call in row.calls:
-        question, _, _ = call["question"].partition("@")  # without the step that it is about
-        calls.append({**call, "criterion": names.get(question)})
-    return calls
 
 
 def _describe_line(
