@@ -266,7 +266,7 @@ def test_what_compares_needs_a_group():
         ("- soft_overlong: {most: 10, cache: 3, unit: words}", "unit"),
         ("- format_gate: {criterion: contain}", "did you mean 'contains'"),
         ("- {format_gate: 3}", "format_gate"),
-        ("- math:floor", "pass allow_code=True"),
+        ("- math:floor", "give --allow-code, in Python allow_code=True"),
         ("  clip", "'clip'.*list"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_function_is_named_by_module_and_path():
 def test_code_runs_only_when_it_is_allowed(load):
     """Nothing is imported before that."""
     assert "antigravity" not in sys.modules
-    with pytest.raises(RubricFileError, match="pass allow_code=True if you trust this file"):
+    with pytest.raises(RubricFileError, match="if you trust this file, give --allow-code"):
         load([{"check": "antigravity:fly"}])
     assert "antigravity" not in sys.modules
 

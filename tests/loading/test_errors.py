@@ -92,7 +92,7 @@ DATA = [
     ([{"check": None}], "check is empty"),
     (
         [{"check": "os:system"}],
-        "'os:system' names code: pass allow_code=True if you trust this file",
+        "'os:system' names code: if you trust this file, give --allow-code",
     ),
     ([{"rubric": 3}], "a rubric is a list of criteria, or a mapping with such a list, not 3"),
     (

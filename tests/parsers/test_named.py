@@ -60,7 +60,7 @@ def test_an_answer_that_is_not_boxed_earns_nothing() -> None:
         ({"xml": {"fields": ["answer"], "stripped": True}}, "has no option 'stripped'"),
         ({"xml": {"answer_field": "answer"}}, "the parser xml needs its tags"),
         ({"xml": ["answer"], "boxed": None}, "give one of text, think"),
-        ("mymodule:parser", "names code: pass allow_code=True"),
+        ("mymodule:parser", "names code: if you trust this file, give --allow-code"),
     ],
     ids=str,
 )

@@ -373,7 +373,7 @@ def import_function(reference: str, *, allow_code: bool) -> Callable[..., Any]:
     """Import the function that a file names; raise `RubricError` unless code is allowed."""
     if not allow_code:
         raise RubricError(
-            f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)"
+            f"{reference!r} names code: if you trust this file, give --allow-code, in Python allow_code=True"
         )
     function = import_object(reference)
     if not callable(function):
@@ -579,7 +579,7 @@ def _read_parser(spec: Any, *, allow_code: bool) -> Parser:
         return parser_of(spec)
     if not allow_code:
         raise RubricError(
-            f"{spec!r} names code: pass allow_code=True if you trust this file (--allow-code)"
+            f"{spec!r} names code: if you trust this file, give --allow-code, in Python allow_code=True"
         )
     parser = import_object(spec)
     if isinstance(parser, type):

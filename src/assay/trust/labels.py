@@ -538,7 +538,7 @@ def _describe_nothing_joined(joined: Joined) -> str:
     if other_wording and not changed_text:
         return (
             f"{format_count(other_wording, 'label')}, all made for another wording of their "
-            "criteria: label again, or use them with any_wording=True (--any-wording)"
+            "criteria: label again, or use them with --any-wording, in Python any_wording=True"
         )
     counts = dict(joined.skipped)
     if other_wording and changed_text:
@@ -577,5 +577,5 @@ def _describe_misfits(misfits: Mapping[str, Sequence[str]]) -> str:
         description = _MISFIT_DESCRIPTIONS[kind]
         quoted = quote_some(list(dict.fromkeys(details)))
         lines.append(f"  {format_count(len(details), 'label')} {description}: {quoted}")
-    lines.append("correct them, or leave them out with skip_unknown=True (--skip-unknown)")
+    lines.append("correct them, or leave them out with --skip-unknown, in Python skip_unknown=True")
     return "\n".join(lines)
