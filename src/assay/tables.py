@@ -642,7 +642,7 @@ def _name_cells(numbered_cells: Iterable[tuple[int, list[str]]], name: str) -> N
 
 
 def _write_cell(cell: Any, unescape: Callable[[str], str]) -> str:
-    """Return the value of a cell as text. An error, such as #N/A, is no value.
+    """Return the value of a cell as text. An error, such as #N/A, is not a value.
 
     Whole numbers have no decimal places, and dates are written as `2026-01-31`. `unescape` reads
     the characters that XML cannot hold.

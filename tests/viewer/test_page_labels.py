@@ -133,7 +133,7 @@ def test_a_choice_that_cannot_be_saved_keeps_its_row(look, serve, folder):
     address = page.url
     form = choose(page, "polite", "UNMET", name="")
     page.get_by_role("link", name="Next →").click()
-    expect(form.get_by_role("alert")).to_contain_text("a label has an author")
+    expect(form.get_by_role("alert")).to_contain_text("every label has an author")
     expect(page.locator("h1")).to_contain_text("Row 1")
     assert page.url == address
     form.get_by_label("Your name").fill("Ann")

@@ -54,7 +54,7 @@ def test_charts_have_words_for_those_who_cannot_see_them(look, site):
     page = look(site)
     label = page.locator(".plot").get_attribute("aria-label")
     assert label.startswith("Histogram of score over 38 rollouts, from 0.000 to 1.000.")
-    page.get_by_text("The same as a table").click()
+    page.get_by_text("Show as a table").click()
     expect(page.get_by_role("button", name="0.650 to 0.700")).to_be_visible()
     expect(page.locator(".mean-bar").first).to_have_attribute("aria-label")
 
@@ -62,7 +62,7 @@ def test_charts_have_words_for_those_who_cannot_see_them(look, site):
 def test_a_bar_of_the_histogram_leads_to_its_rows(look, site):
     """Ten rollouts have a score of 2/3."""
     page = look(site)
-    page.get_by_text("The same as a table").click()
+    page.get_by_text("Show as a table").click()
     page.get_by_role("button", name="0.650 to 0.700").click()
     expect(page.locator("#filter")).to_have_value("score>=0.65 score<0.7")
     expect(page.locator(".total")).to_have_text("10 of 40 rows")

@@ -67,7 +67,7 @@ class MultiTurnEnv(Environment):
         max_turns: int = -1,
         **options: Unpack[EnvironmentOptions],
     ) -> None:
-        """The model is asked up to `max_turns` times; -1 is no limit. For the options see `Environment`."""
+        """The model is asked up to `max_turns` times; -1 means no limit. For the options see `Environment`."""
         if type(max_turns) is not int or max_turns < -1 or not max_turns:
             raise ValueError(f"max_turns is {max_turns!r}: give 1 or more, or -1 for no limit")
         super().__init__(dataset, **options)

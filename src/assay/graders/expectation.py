@@ -69,7 +69,7 @@ class Expectation(Composite):
         [grader] = self.inner
         scores = await scores_from(grader, judge_input, criteria, on_error=on_error)
         if not self._has_warned and _lacks_probabilities(scores):
-            # A text without content is scored without a call, so that is no reason to warn.
+            # A text without content is scored without a call, so there is nothing to warn about.
             has_content = explain_degenerate(judge_input.assistant_text) is None
             if has_content:
                 self._has_warned = True

@@ -380,7 +380,7 @@ def _require_evidence(score: Score, citations: Sequence[Citation], parts: Sequen
 def _is_evidence(citation: Citation, parts: Sequence[Part]) -> bool:
     """Return whether a citation quotes the response, or names an image or a file in it.
 
-    An address alone is no evidence, nor are words of the prompt: the judge may have read nothing.
+    An address alone, or words of the prompt, are not evidence: the judge may not have read the response.
     """
     if not graders.evidence.is_found(citation):
         return False

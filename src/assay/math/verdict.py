@@ -61,7 +61,7 @@ class MathOptions:
     positive: bool = (
         False  # whether letters stand for positive numbers, so that the root of x² is x
     )
-    # Whether an answer must be solved as far as the gold is, so that `2x + 3 = 7` is no `x = 2`: None for no, and for
+    # Whether an answer must be solved as far as the gold is, so that `2x + 3 = 7` is not `x = 2`: None for no, and for
     # yes in rewards.
     solved: bool | None = None
     symbolic: bool = True  # whether undecided pairs go to math-verify in a worker process
@@ -91,7 +91,7 @@ class OpenQuestion(NamedTuple):
 
 
 def read_simplification(question: OpenQuestion, found: Mapping[str, bool]) -> MathVerdict:
-    """Return the verdict that `symbolic.compare` comes to."""
+    """Return the verdict of `symbolic.compare`."""
     if found["equal"]:
         return MathVerdict("equal", "equal by simplification (math-verify)", "symbolic")
     if not found["gold"] and not question.gold_is_read:

@@ -201,7 +201,7 @@ def _is_large(question: OpenQuestion) -> bool:
 def _read_outcome(
     question: OpenQuestion, options: MathOptions, outcome: "isolation.Outcome", timeout: float
 ) -> MathVerdict:
-    """Return the verdict that a worker came to, and remember it if it would be the same again."""
+    """Return the verdict of a worker, and cache it if it is reproducible."""
     if _is_large(question):
         verdict = _read_large_outcome(question, outcome, timeout)
     else:

@@ -179,7 +179,7 @@ class SdkSender:
 
 
 def _read_error_reply(error: Exception) -> RawReply | None:
-    """Return the answer for which an SDK raised an exception; None if there was no answer."""
+    """Return the response for which an SDK raised an exception; None if there was no response."""
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if not isinstance(status, int) or not 400 <= status < 600:
         return None

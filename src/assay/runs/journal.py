@@ -161,7 +161,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._tally = tally
 
     def tally(self) -> Tally:
-        """Return what all rows come to."""
+        """Return the summary of all rows."""
         return self._count() if self._tally is None else self._tally
 
     def _count(self) -> Tally:
@@ -198,7 +198,7 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def path_of_run(file: Path) -> Path:
-    """Return the path that a run goes by: its folder, or its file if that has a name of its own."""
+    """Return the path that identifies a run: its folder, or its file if the file has another name."""
     return file.parent if file.name == FILE_NAME else file
 
 

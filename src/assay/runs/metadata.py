@@ -475,7 +475,7 @@ def find_git_commit(folder: Path) -> str | None:
     """Return the commit of a folder, with `-dirty-` and a hash if tracked files were changed since.
 
     None if the folder is not in a git repository, or git is not installed. Saved runs may be
-    tracked too, but a run that is written is no change of the code.
+    tracked too, but writing a run does not change the code.
     """
     head = _run_git(folder, "rev-parse", "HEAD")
     if head is None:

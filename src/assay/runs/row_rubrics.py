@@ -49,7 +49,7 @@ class RowRubrics:
         parser: Parser | None = None,
         budget: RowBudget | None = None,
     ) -> None:
-        """`rubric` scores the rows that have none of their own; without it, they are errors.
+        """`rubric` scores the rows without their own rubric; without it, they are errors.
 
         `judge` answers the judged criteria of all rows: a grader, a model, or the name of one. By
         default it is that of the rubric that scores the row.

@@ -226,7 +226,7 @@ class RewardApp(Starlette):
         return Response(body, status, reply_headers, media_type="application/json")
 
     def update_metrics(self) -> None:
-        """Write down how much is under way now."""
+        """Record how many requests are in progress."""
         self.metrics.requests_under_way.set(self._requests)
         self.metrics.bytes_under_way.set(self._bytes)
 

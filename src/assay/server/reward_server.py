@@ -62,7 +62,7 @@ class RewardServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Finish what is under way, and stop."""
+        """Finish the current requests, and stop."""
         stopping = asyncio.run_coroutine_threadsafe(self._server.stop(quiet_seconds=0), self._loop)
         stopping.result()
         with self._thread:

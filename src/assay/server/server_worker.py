@@ -100,7 +100,7 @@ class _Worker:
         readiness.send(os.getpid())
 
     def _begin_to_stop(self) -> None:
-        """Stop the server after it has finished what is under way."""
+        """Stop the server after it has finished the current requests."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._server.stop())
 

@@ -56,10 +56,10 @@ class JudgeSettings:
     grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
     guard: bool = False  # ask first whether a text contains a prompt injection
     cache: str | None = None  # the folder of the verdict cache; None keeps no verdicts
-    budget: float | None = None  # dollars that all workers together may spend; None is no limit
+    budget: float | None = None  # dollars that all workers together may spend; None means no limit
     # The price of a model that is given by its name, if it is not known or is another one.
     price: "models.Price | None" = None
-    # Requests that all workers together may send to endpoints; None is no limit.
+    # Requests that all workers together may send to endpoints; None means no limit.
     max_calls: int | None = None
     limits: "models.Limits | None" = None  # of the model's endpoint; None for the default limits
     # The parts of a rollout that the judge reads; they replace those that a rubric names. If empty,

@@ -77,7 +77,7 @@ class Fault:
 
     @classmethod
     def garbage(cls) -> "Fault":
-        """A success whose body is no JSON."""
+        """A success whose body is not JSON."""
         return cls("garbage", body="<html>502 Bad Gateway</html>")
 
     @classmethod

@@ -74,7 +74,7 @@ class Corrected(Record):
 
 
 class Correction(Record):
-    """What a run would come to if people had judged all of it."""
+    """The estimated scores of a run if people had judged all of it."""
 
     # The rubric's score; None if it cannot be computed, and `no_score` says why.
     score: Corrected | None

@@ -173,7 +173,7 @@ def _describe_line(
 def _list_evidence(line: CriterionReport, text: str, parts: Sequence[Part]) -> list[Citation]:
     """Return what a reason cites of the last reply or of another part, which is named.
 
-    The line knows its own citations, which may be of something that is no part of the rollout.
+    The line knows its own citations, which may refer to something outside the rollout.
     """
     citations = citations_of(line.reason, parts if len(parts) > 1 else (), text)
     return [*line.citations, *citations[len(line.citations) :]]

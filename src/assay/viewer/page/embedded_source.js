@@ -100,7 +100,7 @@
       return { ...row, lines: row.lines.map((line) => ({ ...line, labels: this.labels.joined(row, line) })) };
     }
 
-    /** The rollouts of one example; an advantage is the reward less the mean of those that have one. */
+    /** The rollouts of one example; an advantage is the reward minus the mean of those that have one. */
     async group(example) {
       const rowIndices = this.table.findExample(example);
       if (!rowIndices.length) throw new Error(`there is no example '${example}'`);

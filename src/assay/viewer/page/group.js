@@ -11,7 +11,7 @@
       element("h1", {}, "Example ", untrusted(data.example), element("span.note", {}, meanOf(data))),
       section("Prompt", {}, assay.messages.messages(data.prompt)),
       section("Verdicts", {}, matrix(data.rows, criteria, run)),
-      section("Rollouts", { note: "advantage: reward less the mean of the group" },
+      section("Rollouts", { note: "advantage: reward minus the mean of the group" },
         element("div.group", { tabindex: "0", role: "region", "aria-label": "Rollouts side by side" }, data.rows.map((row) => card(row, run, reach)))));
     return { title: `Example ${data.example}`, keys: { Escape: () => assay.routes.go(assay.routes.rows(run.id, {})) } };
   }

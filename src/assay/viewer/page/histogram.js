@@ -37,7 +37,7 @@
       const pick = () => onrange(edges[index], edges[index + 1], index === counts.length - 1);
       return number ? element("tr", {}, element("td", {}, assay.dom.button(range, pick, { class: "link" })), element("td.number", {}, formatNumber(number))) : null;
     });
-    return element("details", {}, element("summary", {}, "The same as a table"),
+    return element("details", {}, element("summary", {}, "Show as a table"),
       element("table.plain", {}, element("thead", {}, element("tr", {}, element("th", {}, unit), element("th.number", {}, "rollouts"))), element("tbody", {}, rows)));
   }
 

@@ -8,10 +8,10 @@
     ["r", "Raw text of a rollout, and back"], ["d", "Dark or light"], ["?", "This help"],
   ];
   const TERMS = [
-    ["words", "rows whose prompt or completion has them"], ['"two words"', "the same, together"],
-    ["criterion:polite verdict:UNMET", "the criterion has this verdict; part of the name will do"], ["verdict:error", "no answer came"],
+    ["words", "rows whose prompt or completion has them"], ['"two words"', "rows with exactly this phrase"],
+    ["criterion:polite verdict:UNMET", "the criterion has this verdict; part of the name is enough"], ["verdict:error", "the criterion has no answer"],
     ["score<0.5, reward, seconds, cost, sample", "compare with <, <=, >, >=, ="], ["task:math, tag:facts, example:7", "of this task, with a criterion of this tag, this example"],
-    ['text~"…", error~timeout', "contains"], ["error, unscored, disagreement, label", "rows that have one"], ["-term", "the rows that do not match the term"],
+    ['text~"…", error~timeout', "contains"], ["error, unscored, disagreement, label", "rows with an error, without a score, with a disagreement, with a label"], ["-term", "the rows that do not match the term"],
   ];
 
   /** Listen to keys. `shortcuts` are the actions of keys after `g`; `getViewKeys()` returns the keys of the shown view. */
@@ -46,7 +46,7 @@
     const close = () => dialog.close();
     const dialog = element("dialog", { "aria-labelledby": "help-title" },
       element("h2", { id: "help-title" }, "Keys"), list(HELP), element("h2", {}, "Filters"), list(TERMS),
-      element("p.note", {}, "Terms next to each other must all hold."), button("Close", close, { autofocus: true }));
+      element("p.note", {}, "A row must match all terms."), button("Close", close, { autofocus: true }));
     dialog.addEventListener("close", () => dialog.remove());
     document.body.append(dialog);
     dialog.showModal();

@@ -37,7 +37,7 @@
         return false;
       }
       if (!rater.value.trim()) {
-        fill(problem, "Say who you are: a label has an author.");
+        fill(problem, "Enter your name: every label has an author.");
         rater.focus();
         return false;
       }

@@ -102,8 +102,8 @@
       assay.verdicts.chip(String(label.verdict), line),
       element("span", {}, " by ", untrusted(label.rater || "human")),
       label.time ? element("time.note", { datetime: label.time }, assay.format.formatTime(label.time)) : null,
-      hasOtherWording(label) ? element("span.badge", { title: "the criterion had another wording when this label was given" }, "older wording") : null,
-      hasOtherText(label) ? element("span.badge", { title: "the prompt or the completion was another one when this label was given" }, "other text") : null,
+      hasOtherWording(label) ? element("span.badge", { title: "the wording of the criterion has changed since this label was given" }, "older wording") : null,
+      hasOtherText(label) ? element("span.badge", { title: "the prompt or the completion has changed since this label was given" }, "other text") : null,
       label.note ? element("div", {}, untrusted(label.note)) : null)));
   }
 

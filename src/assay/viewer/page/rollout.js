@@ -45,7 +45,7 @@
       this.verdicts ??= this.makeLines();
       const { row } = this;
       const judgedIndex = assay.content.findJudged(row.completion);
-      const completion = row.completion.length ? this.makeMessages(row.completion, row.prompt.length + 1, judgedIndex) : element("p.note", {}, "The model said nothing.");
+      const completion = row.completion.length ? this.makeMessages(row.completion, row.prompt.length + 1, judgedIndex) : element("p.note", {}, "The reply is empty.");
       fill(main, element("div.rollout", { class: this.isSideBySide ? "side-by-side" : null },
         this.makeHeading(),
         element("div.said", {}, section("Prompt", {}, this.makeMessages(row.prompt, 1)),
@@ -81,8 +81,8 @@
           this.source.savesLabels ? null : button("Export labels", () => this.exportLabels())),
         row.error ? element("p.banner.error", { role: "alert" }, element("span.sign", { "aria-hidden": "true" }, "!"), untrusted(row.error)) : null,
         row.vetoed_by?.length ? element("p.banner.quiet", {}, "The score is capped: ", untrusted(row.vetoed_by.join(", ")), " failed and is required.") : null,
-        row.shown ? element("p.banner.quiet", {}, "Judges did not read all of it: ", untrusted(row.shown), ".") : null,
-        row.altered?.length ? element("p.banner.quiet", {}, "Not exactly as it was: ", untrusted(row.altered.join(", ")), " could not be saved as JSON.") : null);
+        row.shown ? element("p.banner.quiet", {}, "Judges did not read the whole rollout: ", untrusted(row.shown), ".") : null,
+        row.altered?.length ? element("p.banner.quiet", {}, "Approximated when the run was saved: ", untrusted(row.altered.join(", ")), " could not be saved as JSON.") : null);
     }
 
     makeScore(row) {
@@ -209,7 +209,7 @@
   }
 
   /** What is unusual about the reply to a request, by its source. */
-  const REPLY_SOURCES = { cache: "from the cache", flight: "reply of an equal request", error: "no reply" };
+  const REPLY_SOURCES = { cache: "from the cache", flight: "reply of an identical request", error: "no reply" };
 
   /** One request to a model, with its reply. */
   function makeRequest({ role, criterion, model, source, messages, reply, request }) {
