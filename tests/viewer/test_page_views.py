@@ -8,6 +8,8 @@ from playwright.sync_api import expect
 
 from assay import PerCriterionGrader, Rubric, ToolJudge
 from assay.checks import Called, MaxWords
+from assay.envs import SingleTurnEnv
+from assay.models import Price
 from assay.runs import score_rows
 from assay.testing import FakeModel, ModelServer, tool_call
 from assay.tools import Workspace
@@ -251,6 +253,25 @@ def test_what_a_judge_was_asked_and_said_is_there_word_for_word(look, page, kept
     call.locator("summary").click()
     expect(call).to_contain_text("please <i>come</i>")
     expect(call).to_contain_text("<b>it is</b>")
+
+
+def test_tokens_of_the_model_and_of_the_judge_are_shown_apart(look, page, serve, tmp_path):
+    rubric = Rubric.from_dict([{"requirement": "Is polite", "name": "polite"}])
+    with ModelServer("please") as model, ModelServer("MET") as judge:
+        SingleTurnEnv([{"question": "Say please."}], rubric=rubric).evaluate_sync(
+            model=model.model,
+            judge=PerCriterionGrader(judge.model),
+            price=Price(input=1, output=2),
+            run=tmp_path / "run",
+        )
+        model_tokens = model.prompt_tokens + model.completion_tokens
+        judge_tokens = judge.prompt_tokens + judge.completion_tokens
+    site = serve(tmp_path / "run")
+    [run] = page.request.get(f"{site}api/runs").json()
+    look(f"{site}#/run/{run['id']}")
+    tokens = page.locator(".tile", has_text="Tokens")
+    expect(tokens).to_contain_text(f"model {model_tokens:,}, judge {judge_tokens:,}")
+    expect(page.locator(".tile", has_text="Cost")).to_contain_text("judge not known")
 
 
 @pytest.fixture

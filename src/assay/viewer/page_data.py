@@ -61,6 +61,8 @@ def describe_run(run: Run, summary: Summary, table: RolloutTable) -> dict[str, A
         "threshold": summary.threshold,
         "pass_measure": summary.pass_measure,
         "spent": summary.spent.to_dict(),
+        "spent_on_model": summary.spent_on_model.to_dict(),
+        "spent_on_judge": summary.spent_on_judge.to_dict(),
         "worst": table.list_worst(),
         "slowest": table.list_largest("seconds"),
         "dearest": table.list_largest("cost"),

@@ -59,14 +59,17 @@
     return message.length > 300 ? `${message.slice(0, 150)} … ${message.slice(-150)}` : message;
   }
 
-  function tiles({ score: mean, reward, rows, scored, unscored, examples, spent }) {
+  function tiles({ score: mean, reward, rows, scored, unscored, examples, spent, spent_on_model: onModel, spent_on_judge: onJudge }) {
+    const tokensOf = (part) => formatLarge((part.prompt || 0) + (part.completion || 0));
+    /** What the model under test and the judge took, if both were called; else another text. */
+    const splitOr = (text, describe) => (onModel.calls && onJudge.calls ? `model ${describe(onModel)}, judge ${describe(onJudge)}` : text);
     const several = examples && examples !== rows;
     return [
       tile("Mean score", formatScore(mean.mean), isNumber(mean.low) ? `95 % interval ${formatInterval(mean.low, mean.high)}` : "no interval"),
       reward.mean !== mean.mean ? tile("Mean reward", formatScore(reward.mean), isNumber(reward.low) ? `95 % interval ${formatInterval(reward.low, reward.high)}` : "no interval") : null,
       tile("Rollouts", formatNumber(rows), [`${formatNumber(scored)} scored`, unscored ? `, ${formatNumber(unscored)} unscored` : "", several ? `, ${formatCount(examples, "example")}` : ""].join("")),
-      tile("Cost", costOf(spent), spent.unpriced ? `${formatCount(spent.unpriced, "call")} without a known price` : "of generation and judging"),
-      tile("Tokens", formatLarge((spent.prompt || 0) + (spent.completion || 0)), `${formatLarge(spent.prompt || 0)} input, ${formatLarge(spent.completion || 0)} output`),
+      tile("Cost", costOf(spent), splitOr(spent.unpriced ? `${formatCount(spent.unpriced, "call")} without a known price` : "of generation and judging", costOf)),
+      tile("Tokens", tokensOf(spent), splitOr(`${formatLarge(spent.prompt || 0)} input, ${formatLarge(spent.completion || 0)} output`, tokensOf)),
       tile("Calls", formatNumber(spent.calls || 0), spent.hits ? `${formatNumber(spent.hits)} more from the cache` : "none from the cache"),
     ];
   }
