@@ -32,7 +32,7 @@ class TableError(AssayError, ValueError):
     """Rows cannot be read; the message names file and line, the problem, and what to do."""
 
 
-# Rows with their numbers. In a file of lines, the number of a row is that of its line.
+# Rows with their numbers: in a file of lines the number of the line, elsewhere from 0, as in runs.
 NumberedRows: TypeAlias = Iterator[tuple[int, dict[str, Any]]]
 
 
@@ -175,7 +175,7 @@ def _number_rows(source: object, name: str) -> NumberedRows:
 
 def _read_mappings(source: Iterable[object], name: str) -> NumberedRows:
     """Yield a copy of each mapping; raise `TableError` for an item that is not a mapping."""
-    for number, row in enumerate(source, start=1):
+    for number, row in enumerate(source):
         if not isinstance(row, Mapping):
             raise TableError(
                 f"row {number} of {name} is {format_value(row)}: give a mapping, name to value"
@@ -197,7 +197,7 @@ def _read_columns(columns: Mapping[Any, Any], name: str) -> NumberedRows:
         raise TableError(f"the columns of {name} are of different lengths: {listed_lengths}")
     cells_by_row = zip(*columns.values(), strict=True)
     rows = (dict(zip(columns, cells, strict=True)) for cells in cells_by_row)
-    return enumerate(rows, start=1)
+    return enumerate(rows)
 
 
 BATCH_SIZE = 1024  # rows of a frame or a Parquet file that are converted to dicts at a time
@@ -214,7 +214,7 @@ def _read_frame(frame: Any) -> NumberedRows:
     for start in range(0, len(frame), BATCH_SIZE):
         batch = frame.iloc[start : start + BATCH_SIZE]
         without_nan = batch.astype(object).where(batch.notna(), None)
-        yield from enumerate(without_nan.to_dict("records"), start=start + 1)
+        yield from enumerate(without_nan.to_dict("records"), start=start)
 
 
 def refuse_repeated_columns(columns: Iterable[str], name: str) -> None:
@@ -381,10 +381,10 @@ def _read_list(data: bytes, name: str) -> NumberedRows:
         line = getattr(error, "lineno", None) or _find_line_of_broken_item(data)
         location = name if line is None else f"{name}:{line}"
         raise _explain_json_error(location, error) from None
-    for number, row in enumerate(items, start=1):
+    for number, row in enumerate(items):
         if type(row) is not dict:
             raise TableError(
-                f"{name}: item {number} of the list is {format_value(row)}, not an object"
+                f"{name}: row {number} of the list is {format_value(row)}, not an object"
             )
         yield number, cast("dict[str, Any]", row)
 
@@ -688,7 +688,7 @@ def _read_batches(path: Path, name: str) -> NumberedRows:
         with open_parquet(path) as file:
             refuse_repeated_columns(file.schema_arrow.names, name)
             batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=BATCH_SIZE))
-            yield from enumerate(chain.from_iterable(batches), start=1)
+            yield from enumerate(chain.from_iterable(batches))
     except (OSError, ValueError) as error:  # the errors of pyarrow are subclasses of these
         raise TableError(f"{name}: it cannot be read as Parquet: {error}") from error
 

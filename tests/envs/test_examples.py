@@ -123,14 +123,14 @@ def test_empty_cells_of_the_parts_of_a_message_are_left_out():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": "?", "label": 1}, "row 2 of dataset has the columns text, label: .*`question`"),
-        ({}, "row 2 of dataset has the columns none"),
-        ({"question": None}, "row 2 of dataset has the columns question"),
-        ({"question": 5}, "row 2 of dataset: 5 is not a chat: give a text or a list of messages"),
-        ({"prompt": ["hi"]}, "row 2 of dataset: 'hi' is not a message: give"),
+        ({"text": "?", "label": 1}, "row 1 of dataset has the columns text, label: .*`question`"),
+        ({}, "row 1 of dataset has the columns none"),
+        ({"question": None}, "row 1 of dataset has the columns question"),
+        ({"question": 5}, "row 1 of dataset: 5 is not a chat: give a text or a list of messages"),
+        ({"prompt": ["hi"]}, "row 1 of dataset: 'hi' is not a message: give"),
         ({"prompt": [{"content": "hi"}]}, "is not a message"),
-        ({"question": "?", "info": "{"}, "row 2 of dataset: info is not a JSON object"),
-        ({"question": "?", "info": 5}, "row 2 of dataset: info is 5: give a mapping"),
+        ({"question": "?", "info": "{"}, "row 1 of dataset: info is not a JSON object"),
+        ({"question": "?", "info": 5}, "row 1 of dataset: info is 5: give a mapping"),
     ],
 )
 def test_a_wrong_row_is_named(row, message):
@@ -143,7 +143,7 @@ def test_rows_of_a_file_are_named_by_it(tmp_path):
     """So that they can be found."""
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "?"}')
-    with pytest.raises(TableError, match=r"row 1 of .*rows\.jsonl has the columns text"):
+    with pytest.raises(TableError, match=r"row 0 of .*rows\.jsonl has the columns text"):
         SingleTurnEnv(str(path))
 
 

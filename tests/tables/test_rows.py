@@ -90,7 +90,7 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
             b'[{"a": 1},\n {"a": ]',
             "a.json:2: not valid JSON: Expecting value at column 8",
         ),
-        ("a.json", b'[{"a": 1}, 5]', "a.json: item 2 of the list is 5, not an object"),
+        ("a.json", b'[{"a": 1}, 5]', "a.json: row 1 of the list is 5, not an object"),
         ("a.json", b'{"rows": [\n]}', "a.json:1: not valid JSON"),
         ("a.csv", b"", "a.csv: there is no header: name the columns"),
         (
@@ -238,7 +238,7 @@ def test_columns_of_equal_length_are_rows_too():
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ([{"a": 1}, 5], "row 2 of the rows is 5: give a mapping"),
+        ([{"a": 1}, 5], "row 1 of the rows is 5: give a mapping"),
         ({"a": [1], "b": []}, "the columns of the rows are of different lengths: a 1, b 0"),
         ({"a": 1}, "'a' is of type int and not a list"),
         (5, "5 holds no rows"),
@@ -275,7 +275,7 @@ def test_a_row_without_the_foreign_column_is_an_error(tmp_path):
 
 def test_a_row_has_the_fields_that_are_called_for():
     """Or the message names the row, by the name that the caller gave the rows."""
-    with pytest.raises(TableError, match="row 2 of train: there is no column 'answer'"):
+    with pytest.raises(TableError, match="row 1 of train: there is no column 'answer'"):
         list(rows_of([ROWS[0], {"question": "?"}], fields=["answer"], where="train"))
 
 

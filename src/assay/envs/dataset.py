@@ -48,7 +48,7 @@ class ExampleReader:
         return [self._make_example(row, number, name) for number, row in enumerate(rows)]
 
     def _make_example(self, row: dict[str, Any], number: int, name: str) -> Example:
-        where = f"row {number + 1} of {name}"
+        where = f"row {number} of {name}"
         example = {
             **row,
             "prompt": self._make_prompt(row, where),

@@ -66,8 +66,8 @@ class PromptTemplate:
         the column `completion` or `answer` of the row.
         """
         examples: list[Message] = []
-        for number, row in enumerate(rows, start=1):
-            if count is not None and number > count:
+        for number, row in enumerate(rows):
+            if number == count:
                 break
             examples.extend(self._write_example(row, f"few-shot row {number}"))
         if count is not None and len(examples) < 2 * count:
