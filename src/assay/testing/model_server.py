@@ -25,22 +25,24 @@ from assay.wording import describe_error
 if TYPE_CHECKING:
     from aiohttp import web
 
-TURNS = 10  # of the loop, until everything that came in has been seen
-BLOCK = 64  # characters that are remembered together: 16 tokens, as inference servers do
-CHARACTERS = 4  # in a token
-_TOKENS = (
+CLOSING_TURNS = 10  # turns of the event loop in which new connections are closed at the end
+CHARACTERS_PER_TOKEN = 4
+# Prompts are cached in blocks of this many characters: 16 tokens, as inference servers do.
+BLOCK_CHARACTERS = 64
+_TOKEN_COUNTS = (
     "prompt_tokens",
     "cached_tokens",
     "completion_tokens",
     "user_tokens",
     "user_cached_tokens",
 )
-_Shape: TypeAlias = "Callable[[Said, Mapping[str, Any]], dict[str, Any]]"
+# Writes an answer as the body of a reply in the format of a provider; also takes the request's body.
+_ReplyFormat: TypeAlias = "Callable[[Answer, Mapping[str, Any]], dict[str, Any]]"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong with one call. Make them with the methods below."""
+    """A failure of one call. Make it with one of the methods below."""
 
     kind: str
     status: int = 200
@@ -51,43 +53,43 @@ class Fault:
 
     @classmethod
     def rate_limited(cls, retry_after: float | str | None = None) -> "Fault":
-        """429; with seconds or a date after which to come again."""
+        """Return a 429; `retry_after` is in seconds, or a date."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return cls("rate_limited", 429, headers, '{"error": {"message": "slow down"}}')
 
     @classmethod
     def failing(cls, status: int = 500) -> "Fault":
-        """The endpoint's own fault."""
+        """Return an error of the endpoint, such as 500."""
         return cls("failing", status, body='{"error": {"message": "something broke"}}')
 
     @classmethod
     def refusing(cls, complaint: str, status: int = 400) -> "Fault":
-        """The endpoint complains about the request."""
+        """Return an error that blames the request, such as 400."""
         return cls("refusing", status, body=f'{{"error": {{"message": "{complaint}"}}}}')
 
     @classmethod
     def hanging(cls) -> "Fault":
-        """Nothing comes, ever."""
+        """Never send a reply."""
         return cls("hanging")
 
     @classmethod
     def cut_off(cls) -> "Fault":
-        """The connection breaks in the middle of the answer."""
+        """Close the connection in the middle of the reply."""
         return cls("cut_off")
 
     @classmethod
     def garbage(cls) -> "Fault":
-        """A success whose body is not JSON."""
+        """Return a 200 whose body is not JSON."""
         return cls("garbage", body="<html>502 Bad Gateway</html>")
 
     @classmethod
     def saying(cls, text: str) -> "Fault":
-        """A reply that is not what was asked for."""
+        """Reply with this text in place of the answer."""
         return cls("saying", text=text)
 
     @classmethod
     def truncated(cls, text: str = '{"explanation": "It is pla') -> "Fault":
-        """A reply that ran into the limit of tokens."""
+        """Reply with the beginning of a text, cut off by the token limit."""
         return cls("truncated", text=text, finish_reason="length")
 
 
@@ -97,14 +99,22 @@ FaultPlan: TypeAlias = Callable[[int], Fault | None] | Sequence[Fault | None]
 
 def mixed(shares: Mapping[Fault, float], *, seed: int = 0) -> Callable[[int], Fault | None]:
     """Return a plan of faults at random, each with its share of the calls; the same for the same seed."""
-    if (total := sum(shares.values())) > 1:
-        raise ValueError(f"the shares {list(shares.values())} come to more than 1")
-    faults, weights = [*shares, None], [*shares.values(), 1 - total]
-    return lambda call: random.Random(f"{seed}:{call}").choices(faults, weights)[0]
+    total = sum(shares.values())
+    if total > 1:
+        raise ValueError(f"the shares {list(shares.values())} add up to more than 1: lower them")
+    faults = [*shares, None]
+    weights = [*shares.values(), 1 - total]
+
+    def draw_fault(call: int) -> Fault | None:
+        return random.Random(f"{seed}:{call}").choices(faults, weights)[0]
+
+    return draw_fault
 
 
 @dataclass(frozen=True)
 class Asked:
+    """A request that the server received."""
+
     system: str
     user: str
     body: Mapping[str, Any]  # the request as it was sent
@@ -115,10 +125,11 @@ class Asked:
 
 @dataclass(eq=False, repr=False)
 class ModelServer:
-    """An endpoint that speaks as OpenAI-compatible ones, Anthropic's and Gemini's do, on real sockets, for one block.
+    """A model endpoint on real sockets, in the formats of OpenAI, Anthropic and Gemini, for a `with` block.
 
-    OpenAI-compatible clients use `url`; the SDKs of Anthropic and Google, Bedrock, Vertex and Azure add to `host`.
-    `answer` is what `FakeModel` takes, or a function of the `messages` alone, which returns a text or `tool_call`s.
+    OpenAI-compatible clients use `url`; the SDKs of Anthropic, Google, Bedrock, Vertex and Azure use
+    `host`. `answer` is what `FakeModel` takes, or a function whose only parameter is `messages` and
+    that returns a text, a `tool_call`, or a list of tool calls.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> with ModelServer("MET", faults=[Fault.failing()]) as server:
@@ -131,36 +142,37 @@ class ModelServer:
     _: KW_ONLY
     latency: float = 0.0  # seconds that an answer takes
     faults: FaultPlan = ()
-    capacity: int | None = None  # calls at once beyond which the reply is 429
+    capacity: int | None = None  # with more concurrent calls, the reply is 429
     refuses: Sequence[str] = ()  # fields of a request for which the reply is 400
-    confidence: float = (
-        0.9  # the probability of the verdict, for those who ask for log-probabilities
-    )
+    confidence: float = 0.9  # the probability of a verdict in the log-probabilities
     name: str = "test"
     port: int = 0  # 0 takes any free one
 
     def __post_init__(self) -> None:
-        answer, self._fake = self.answer, FakeModel(self.answer)
-        takes_messages = inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == [
-            "messages"
-        ]
-        self._dialogue: Any = answer if takes_messages else None
+        self._fake = FakeModel(self.answer)
+        # A function that answers the whole conversation; None if the fake model answers.
+        self._answer_messages: Any = None
+        if inspect.isroutine(self.answer):
+            parameters = list(inspect.signature(self.answer).parameters)
+            if parameters == ["messages"]:
+                self._answer_messages = self.answer
         self.reset()
 
     def reset(self) -> None:
         """Forget every call so far; the plan of faults starts again."""
-        self.asked: list[Asked] = []  # every call that came in, in order
-        self.calls = 0  # calls that were answered with a reply
-        # Tokens of the calls that were answered; `cached` repeat the start of an earlier prompt.
-        self.prompt_tokens = self.cached_tokens = self.completion_tokens = 0
-        # The same of what follows the system prompt, which is one for all.
-        self.user_tokens = self.user_cached_tokens = 0
-        self.most_at_once = 0  # calls under way at the same time, at the highest
-        self.outcomes: Counter[str] = (
-            Counter()
-        )  # how many calls were answered, and how many met which fault
+        self.asked: list[Asked] = []  # every request that was received, in order
+        self.calls = 0  # requests that were answered without a fault
+        # Tokens of the answered requests; `cached` repeat the start of an earlier prompt.
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
+        self.completion_tokens = 0
+        # The same without the system prompt, which all requests share.
+        self.user_tokens = 0
+        self.user_cached_tokens = 0
+        self.most_at_once = 0  # the largest number of concurrent requests
+        self.outcomes: Counter[str] = Counter()  # requests by "answered", or by the kind of fault
         self._prefixes: set[int] = set()  # the hashes of all starts of prompts, block by block
-        self._under_way = 0
+        self._concurrent = 0  # requests in progress
 
     @property
     def model(self) -> str:
@@ -169,51 +181,53 @@ class ModelServer:
 
     def __enter__(self) -> Self:
         started: Future[None] = Future()
-        self._served = run_in_thread(lambda: asyncio.run(self._run(started)))
-        wait([started, self._served], return_when=FIRST_COMPLETED)
-        if self._served.done():
-            self._served.result()  # which raises what kept it from starting
+        self._thread_result = run_in_thread(lambda: asyncio.run(self._run(started)))
+        wait([started, self._thread_result], return_when=FIRST_COMPLETED)
+        if self._thread_result.done():
+            self._thread_result.result()  # raises the error that kept the server from starting
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._served.result()
+        self._thread_result.result()
 
     async def _run(self, started: "Future[None]") -> None:
         self._web = import_extra("aiohttp.web", "a ModelServer", extra="judge")
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        # A client that hangs up ends its call, as endpoints see to.
+        # If a client disconnects, its call is cancelled, as real endpoints do.
         http = self._web.Server(self._handle, handler_cancellation=True, access_log=None)
         server = await self._loop.create_server(http, "127.0.0.1", self.port, backlog=1024)
-        # Its address without a path, as the variables of the SDKs take it.
+        # The address without a path, as the SDKs' environment variables expect it.
         self.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         self.url = f"{self.host}/v1"  # the endpoint's address
         started.set_result(None)
         await self._stop.wait()
-        for listening in server.sockets:
-            self._loop.remove_reader(listening.fileno())
-        # One that was accepted just now is known some turns later, and closed by the turn after. A
-        # server that is closed before does not know what to do with it.
-        for _ in range(TURNS):
+        for socket in server.sockets:
+            self._loop.remove_reader(socket.fileno())
+        # A connection that was accepted a moment ago appears in `connections` only some turns later,
+        # and a closed server could not handle it any more.
+        for _ in range(CLOSING_TURNS):
             for connection in http.connections:
                 if connection.transport is not None:
                     connection.transport.abort()
             await asyncio.sleep(0)
         server.close()
-        await http.shutdown(timeout=0.001)  # 0 would be for ever
+        await http.shutdown(timeout=0.001)  # 0 would wait forever
 
     async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
-        place = unquote(urlsplit(request.raw_path).path)
-        for pattern, shape in _ROUTES:
-            if (found := pattern.fullmatch(place)) is not None:
-                try:
-                    return await self._completion(request, shape, found.groupdict())
-                except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
-                    return self._web.json_response(
-                        {"error": {"message": describe_error(error)}}, status=500
-                    )
-        path = place.removeprefix("/v1")
+        path = unquote(urlsplit(request.raw_path).path)
+        for pattern, reply_format in _ROUTES:
+            match = pattern.fullmatch(path)
+            if match is None:
+                continue
+            try:
+                return await self._handle_call(request, reply_format, match.groupdict())
+            except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
+                return self._web.json_response(
+                    {"error": {"message": describe_error(error)}}, status=500
+                )
+        path = path.removeprefix("/v1")
         if path == "/models":
             return self._web.json_response(
                 {"object": "list", "data": [{"id": self.name, "object": "model"}]}
@@ -228,37 +242,54 @@ class ModelServer:
         )
 
     def stats(self) -> dict[str, Any]:
-        """The counts so far, as `GET /v1/stats` gives them; `POST /v1/reset` forgets them."""
-        counts = {name: getattr(self, name) for name in ("calls", *_TOKENS, "most_at_once")}
+        """Return the counts so far. `GET /v1/stats` returns them too; `POST /v1/reset` resets them."""
+        counts = {name: getattr(self, name) for name in ("calls", *_TOKEN_COUNTS, "most_at_once")}
         return {"asked": len(self.asked), **counts, "outcomes": dict(self.outcomes)}
 
-    async def _completion(
-        self, request: "web.BaseRequest", shape: _Shape, named: Mapping[str, str]
+    async def _handle_call(
+        self,
+        request: "web.BaseRequest",
+        reply_format: _ReplyFormat,
+        path_parameters: Mapping[str, str],
     ) -> "web.StreamResponse":
-        body = {**named, **json.loads(await request.content.read())}
-        number, refused = len(self.asked), [name for name in self.refuses if name in body]
-        fault = (
-            self.faults(number)
-            if callable(self.faults)
-            else next(iter(self.faults[number : number + 1]), None)
-        )
-        if fault is None and refused:
-            fault = Fault.refusing(f"Unsupported parameter: {refused[0]}")
+        """Record a call of the model, and answer it, or fail as planned."""
+        body = {**path_parameters, **json.loads(await request.content.read())}
+        fault = self._plan_fault(body)
         headers = {name.lower(): value for name, value in request.headers.items()}
-        asked = Asked(*prompts_of(body), body, headers, request.raw_path, fault)
+        system, user = prompts_of(body)
+        asked = Asked(system, user, body, headers, request.raw_path, fault)
         self.asked.append(asked)
-        self._under_way += 1
-        self.most_at_once = max(self.most_at_once, self._under_way)
+        self._concurrent += 1
+        self.most_at_once = max(self.most_at_once, self._concurrent)
         try:
-            if self.capacity is not None and self._under_way > self.capacity:
+            if self.capacity is not None and self._concurrent > self.capacity:
                 fault = Fault.rate_limited()
             self.outcomes["answered" if fault is None else fault.kind] += 1
-            return await self._respond(request, asked, fault, shape)
+            return await self._respond(request, asked, fault, reply_format)
         finally:
-            self._under_way -= 1
+            self._concurrent -= 1
+
+    def _plan_fault(self, body: Mapping[str, Any]) -> Fault | None:
+        """Return the fault of the next call; None if it is to be answered."""
+        number = len(self.asked)
+        fault = None
+        if callable(self.faults):
+            fault = self.faults(number)
+        elif number < len(self.faults):
+            fault = self.faults[number]
+        if fault is not None:
+            return fault
+        for name in self.refuses:
+            if name in body:
+                return Fault.refusing(f"Unsupported parameter: {name}")
+        return None
 
     async def _respond(
-        self, request: "web.BaseRequest", asked: Asked, fault: Fault | None, shape: _Shape
+        self,
+        request: "web.BaseRequest",
+        asked: Asked,
+        fault: Fault | None,
+        reply_format: _ReplyFormat,
     ) -> "web.StreamResponse":
         if fault is not None and fault.kind == "hanging":
             await asyncio.Event().wait()
@@ -270,30 +301,15 @@ class ModelServer:
                 content_type="application/json",
             )
         await asyncio.sleep(self.latency)
-        text, calls = await self._answer(asked, fault)
-        prompt = f"{asked.system}\0{asked.user}"
-        finish, model = (
-            fault.finish_reason if fault is not None else "stop",
-            f"{asked.body.get('model')}-2026-01-01",
-        )
-        tokens = _count_tokens(prompt), self._shared(prompt), _count_tokens(text)
-        named = (
-            call._replace(id=call.id or f"call_{len(self.asked)}_{n}")
-            for n, call in enumerate(calls)
-        )
-        said = Said(text, finish, model, *tokens, self.confidence, tuple(named))
-        self.calls += fault is None
-        system = _count_tokens(asked.system)
-        self.prompt_tokens += said.prompt_tokens
-        self.cached_tokens += said.cached_tokens
-        self.completion_tokens += said.completion_tokens
-        self.user_tokens += max(0, said.prompt_tokens - system)
-        self.user_cached_tokens += max(0, said.cached_tokens - system)
-        whole = shape(said, asked.body)
+        answer = await self._make_answer(asked, fault)
+        self._count_tokens_of(answer, asked)
+        if fault is None:
+            self.calls += 1
+        reply = reply_format(answer, asked.body)
         if fault is None or fault.kind != "cut_off":
-            return self._web.json_response(whole)
-        # The second half and the connection are lost.
-        data = json.dumps(whole).encode()
+            return self._web.json_response(reply)
+        # Send the first half, and close the connection.
+        data = json.dumps(reply).encode()
         response = self._web.StreamResponse(headers={"Content-Length": str(len(data))})
         await response.prepare(request)
         await response.write(data[: len(data) // 2])
@@ -301,41 +317,72 @@ class ModelServer:
         request.transport.close()
         return response
 
-    async def _answer(self, asked: Asked, fault: Fault | None) -> tuple[str, list[ToolCall]]:
+    async def _make_answer(self, asked: Asked, fault: Fault | None) -> "Answer":
+        text, calls = await self._find_answer(asked, fault)
+        call_count = len(self.asked)
+        tool_calls = [
+            call._replace(id=call.id or f"call_{call_count}_{index}")
+            for index, call in enumerate(calls)
+        ]
+        prompt = f"{asked.system}\0{asked.user}"
+        return Answer(
+            text=text,
+            finish_reason="stop" if fault is None else fault.finish_reason,
+            model=f"{asked.body.get('model')}-2026-01-01",
+            prompt_tokens=_count_tokens(prompt),
+            cached_tokens=self._count_cached_tokens(prompt),
+            completion_tokens=_count_tokens(text),
+            confidence=self.confidence,
+            tool_calls=tuple(tool_calls),
+        )
+
+    def _count_tokens_of(self, answer: "Answer", asked: Asked) -> None:
+        system_tokens = _count_tokens(asked.system)
+        self.prompt_tokens += answer.prompt_tokens
+        self.cached_tokens += answer.cached_tokens
+        self.completion_tokens += answer.completion_tokens
+        self.user_tokens += max(0, answer.prompt_tokens - system_tokens)
+        self.user_cached_tokens += max(0, answer.cached_tokens - system_tokens)
+
+    async def _find_answer(self, asked: Asked, fault: Fault | None) -> tuple[str, list[ToolCall]]:
+        """Return the text of the answer, and its tool calls."""
         if fault is not None and fault.text is not None:
             return fault.text, []
-        if self._dialogue is not None:
-            answer: Any = self._dialogue(asked.body["messages"])
-            listed = cast("list[object]", answer) if isinstance(answer, list) else [answer]
-            calls = [call for call in listed if isinstance(call, ToolCall)]
-            return ("", calls) if calls else (str(cast("object", answer)), [])
+        if self._answer_messages is not None:
+            answer: Any = self._answer_messages(asked.body["messages"])
+            parts = cast("list[object]", answer) if isinstance(answer, list) else [answer]
+            calls = [part for part in parts if isinstance(part, ToolCall)]
+            if calls:
+                return "", calls
+            return str(cast("object", answer)), []
         reply = await self._fake(asked.system, asked.user)
         if isinstance(reply, BaseModel):
             return reply.model_dump_json(), []
-        return reply if isinstance(reply, str) else json.dumps(reply), []
+        if isinstance(reply, str):
+            return reply, []
+        return json.dumps(reply), []
 
-    def _shared(self, prompt: str) -> int:
-        """How many tokens of a prompt were the start of an earlier one; it is remembered too."""
-        known = True
-        tokens = chain = 0
-        for start in range(0, len(prompt) - BLOCK + 1, BLOCK):
-            chain = hash((chain, prompt[start : start + BLOCK]))
-            known = known and chain in self._prefixes
-            tokens += known * BLOCK // CHARACTERS
-            self._prefixes.add(chain)
+    def _count_cached_tokens(self, prompt: str) -> int:
+        """Return how many tokens a prompt shares with the start of an earlier one, and remember it."""
+        is_cached = True
+        tokens = 0
+        prefix_hash = 0
+        for start in range(0, len(prompt) - BLOCK_CHARACTERS + 1, BLOCK_CHARACTERS):
+            prefix_hash = hash((prefix_hash, prompt[start : start + BLOCK_CHARACTERS]))
+            is_cached = is_cached and prefix_hash in self._prefixes
+            if is_cached:
+                tokens += BLOCK_CHARACTERS // CHARACTERS_PER_TOKEN
+            self._prefixes.add(prefix_hash)
         return tokens
 
 
 def _count_tokens(text: str) -> int:
-    return max(1, len(text) // CHARACTERS)
-
-
-# Requests as they are read, and replies as endpoints write them.
+    return max(1, len(text) // CHARACTERS_PER_TOKEN)
 
 
 @dataclass(frozen=True)
-class Said:
-    """A reply, before it has a shape."""
+class Answer:
+    """What the model answers, before it is written in the format of a provider."""
 
     text: str
     finish_reason: str
@@ -348,10 +395,12 @@ class Said:
 
 
 def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the system prompt and the user prompt of a request in any of the formats."""
     instruction: Mapping[str, Any] = body.get("systemInstruction") or {}
-    system, user = read_text(body.get("system") or instruction.get("parts")), ""
-    told: list[Mapping[str, Any]] = body.get("messages") or body.get("contents") or []
-    for message in told:
+    system = read_text(body.get("system") or instruction.get("parts"))
+    user = ""
+    messages: list[Mapping[str, Any]] = body.get("messages") or body.get("contents") or []
+    for message in messages:
         content = read_text(message.get("content") or message.get("parts"))
         if message.get("role") == "system":
             system += content
@@ -360,67 +409,87 @@ def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
     return system, user
 
 
-def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": said.text}
-    finish = said.finish_reason
-    if said.tool_calls:
+def chat_completion(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer in the format of OpenAI's chat completions."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    finish = answer.finish_reason
+    if answer.tool_calls:
         message |= {
-            "content": said.text or None,
-            "tool_calls": [call.openai_entry for call in said.tool_calls],
+            "content": answer.text or None,
+            "tool_calls": [call.openai_entry for call in answer.tool_calls],
         }
         finish = "tool_calls"
-    logprobs = {"content": _tokens(said)} if body.get("logprobs") else None
+    logprobs = {"content": _list_tokens(answer)} if body.get("logprobs") else None
     usage = {
-        "prompt_tokens": said.prompt_tokens,
-        "completion_tokens": said.completion_tokens,
-        "total_tokens": said.prompt_tokens + said.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": said.cached_tokens},
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "total_tokens": answer.prompt_tokens + answer.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
     }
     choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": logprobs}
-    told = {"id": "chatcmpl-test", "object": "chat.completion", "created": 0, "model": said.model}
-    return {**told, "choices": [choice], "usage": usage}
-
-
-def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
-    """As Anthropic's endpoint answers: by the tool, where one has to be used."""
-    part: dict[str, Any] = {"type": "text", "text": said.text}
-    calls = [_tool_use(call.id, call.name, call.arguments) for call in said.tool_calls]
-    stop = "max_tokens" if said.finish_reason == "length" else "end_turn"
-    if body.get("tool_choice") and stop == "end_turn":
-        part, stop = _tool_use("toolu_test", body["tool_choice"]["name"], said.text), "tool_use"
-    usage = {
-        "input_tokens": said.prompt_tokens - said.cached_tokens,
-        "cache_read_input_tokens": said.cached_tokens,
-        "cache_creation_input_tokens": 0,
-        "output_tokens": said.completion_tokens,
+    return {
+        "id": "chatcmpl-test",
+        "object": "chat.completion",
+        "created": 0,
+        "model": answer.model,
+        "choices": [choice],
+        "usage": usage,
     }
-    told = {"id": "msg_test", "type": "message", "role": "assistant", "model": said.model}
-    content = [part, *calls] if said.text or not calls else calls
-    stopped = {"stop_reason": "tool_use" if calls else stop, "stop_sequence": None}
-    return {**told, "content": content, **stopped, "usage": usage}
 
 
-def generate_content(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
+def message(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer in Anthropic's format; if a tool must be used, as a call of that tool."""
+    content = [_tool_use(call.id, call.name, call.arguments) for call in answer.tool_calls]
+    stop_reason = "tool_use" if content else "end_turn"
+    if answer.finish_reason == "length":
+        stop_reason = "max_tokens"
+    if stop_reason == "end_turn" and body.get("tool_choice"):
+        stop_reason = "tool_use"
+        content = [_tool_use("toolu_test", body["tool_choice"]["name"], answer.text)]
+    elif answer.text or not content:
+        content.insert(0, {"type": "text", "text": answer.text})
+    usage = {
+        "input_tokens": answer.prompt_tokens - answer.cached_tokens,
+        "cache_read_input_tokens": answer.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": answer.completion_tokens,
+    }
+    return {
+        "id": "msg_test",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": content,
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def generate_content(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer in Gemini's format."""
     candidate: dict[str, Any] = {
-        "content": {"role": "model", "parts": [{"text": said.text}]},
-        "finishReason": "MAX_TOKENS" if said.finish_reason == "length" else "STOP",
+        "content": {"role": "model", "parts": [{"text": answer.text}]},
+        "finishReason": "MAX_TOKENS" if answer.finish_reason == "length" else "STOP",
     }
     config: Mapping[str, Any] = body.get("generationConfig") or {}
     if config.get("responseLogprobs"):
-        tokens = [
-            [{"token": t["token"], "logProbability": t["logprob"]} for t in token["top_logprobs"]]
-            for token in _tokens(said)
-        ]
-        candidate["logprobsResult"] = {
-            "chosenCandidates": [alternatives[0] for alternatives in tokens],
-            "topCandidates": [{"candidates": alternatives} for alternatives in tokens],
-        }
+        chosen: list[dict[str, Any]] = []
+        top: list[dict[str, Any]] = []
+        for token in _list_tokens(answer):
+            candidates = [
+                {"token": alternative["token"], "logProbability": alternative["logprob"]}
+                for alternative in token["top_logprobs"]
+            ]
+            chosen.append(candidates[0])
+            top.append({"candidates": candidates})
+        candidate["logprobsResult"] = {"chosenCandidates": chosen, "topCandidates": top}
     usage = {
-        "promptTokenCount": said.prompt_tokens,
-        "cachedContentTokenCount": said.cached_tokens,
-        "candidatesTokenCount": said.completion_tokens,
+        "promptTokenCount": answer.prompt_tokens,
+        "cachedContentTokenCount": answer.cached_tokens,
+        "candidatesTokenCount": answer.completion_tokens,
     }
-    return {"candidates": [candidate], "modelVersion": said.model, "usageMetadata": usage}
+    return {"candidates": [candidate], "modelVersion": answer.model, "usageMetadata": usage}
 
 
 def _tool_use(number: str, name: str, text: str) -> dict[str, Any]:
@@ -431,19 +500,28 @@ def _tool_use(number: str, name: str, text: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": number, "name": name, "input": arguments}
 
 
-def _tokens(said: Said) -> list[dict[str, Any]]:
-    """The text as tokens. A verdict is one, and its opposite has the rest of the confidence."""
-    sure = math.log(said.confidence) if said.confidence else -20.0
-    unsure = math.log(1 - said.confidence) if said.confidence < 1 else -20.0
+_OPPOSITES = {"MET": "UNMET", "UNMET": "MET"}
+_IMPOSSIBLE = -20.0  # the log-probability of what is never said
+
+
+def _list_tokens(answer: Answer) -> list[dict[str, Any]]:
+    """Return the text as tokens. A verdict is one; its opposite has the rest of the confidence."""
+    confidence = answer.confidence
+    verdict_logprob = math.log(confidence) if confidence else _IMPOSSIBLE
+    opposite_logprob = math.log(1 - confidence) if confidence < 1 else _IMPOSSIBLE
     tokens: list[dict[str, Any]] = []
-    for piece in re.findall(r"UNMET|MET|\w{1,4}|\s+|[^\w\s]", said.text):
-        other = {"MET": "UNMET", "UNMET": "MET"}.get(piece)
-        alternatives = {piece: sure if other else -0.01} | ({other: unsure} if other else {})
-        shown = [{"token": t, "logprob": p, "bytes": None} for t, p in alternatives.items()]
-        tokens.append({**shown[0], "top_logprobs": shown})
+    for token in re.findall(r"UNMET|MET|\w{1,4}|\s+|[^\w\s]", answer.text):
+        logprobs = {token: -0.01}
+        if token in _OPPOSITES:
+            logprobs = {token: verdict_logprob, _OPPOSITES[token]: opposite_logprob}
+        alternatives = [
+            {"token": text, "logprob": logprob, "bytes": None} for text, logprob in logprobs.items()
+        ]
+        tokens.append({**alternatives[0], "top_logprobs": alternatives})
     return tokens
 
 
+# The paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; and of Gemini's own format.
 _ROUTES = (
     (
         re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"),
@@ -458,4 +536,4 @@ _ROUTES = (
         ),
         generate_content,
     ),
-)  # the paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; of Gemini's own protocol
+)
