@@ -289,7 +289,8 @@ class Rubric(BaseRubric, Loadable):
     def grader(self) -> Grader | None:
         """What answers the judged criteria; None if the judge is named when rollouts are scored.
 
-        It can be set to whatever the argument `judge` may be.
+        It can be set to whatever the argument `judge` may be. (`judge` is a method of `JudgeRubric`,
+        as in verifiers.)
         """
         return self._grader
 
