@@ -77,6 +77,21 @@ def test_every_row_shows_the_verdicts_on_its_own_criteria(look, addresses):
     expect(signs).to_have_text(["✗", "✓", "✓"])
 
 
+def test_of_many_verdicts_the_first_are_shown_with_the_number_of_the_others(look, addresses):
+    """Rows may bring dozens of criteria; the column shows twelve."""
+    page = look(addresses["own"])
+    text = page.evaluate(
+        """() => {
+          const names = Array.from({ length: 15 }, (_, index) => `criterion ${index}`);
+          const criteria = names.map((name) => ({ name, own: true }));
+          const column = Assay.columns.columnsOf(criteria, []).find(({ key }) => key === "verdicts");
+          const cell = column.cell({ verdicts: Object.fromEntries(names.map((name) => [name, "MET"])) });
+          return [cell.querySelectorAll(".dot").length, cell.querySelector(".note").textContent];
+        }"""
+    )
+    assert text == [12, " +3"]
+
+
 def test_a_filter_finds_as_many_rows_as_the_summary_says(look, addresses, folders):
     """Of criteria whose names would be cut off at the same place, each its own."""
     found = Run.open(folders[0]).summary().criteria
@@ -85,6 +100,7 @@ def test_a_filter_finds_as_many_rows_as_the_summary_says(look, addresses, folder
     page = look(addresses["own"])
     group = page.get_by_role("group", name=f"{STEM} chapter 1")
     expect(group).to_contain_text("weight varies")
+    expect(group.locator(".badge").first).to_have_text("judged")
     group.get_by_role("link", name=re.compile("^met ")).click()
     count = found[f"{STEM} chapter 1"].met
     expect(page.locator(".total")).to_have_text(f"{count} of 20 rows")

@@ -90,14 +90,23 @@ def _list_errors(table: RolloutTable, summary: Summary) -> list[dict[str, Any]]:
 def _describe_criterion(
     name: str, summary: CriterionSummary, criterion: Criterion | None
 ) -> dict[str, Any]:
-    """Return what the overview shows of a criterion; `criterion` is None if only rows have it."""
+    """Return what the overview shows of a criterion; `criterion` is None if only rows have it.
+
+    `judged` is None if it is not known: a criterion of rows that has only errors.
+    """
     words = [{"word": word, "count": count} for word, count in summary.verdicts.items()]
+    if criterion is not None:
+        judged = criterion.judged
+    elif summary.verdicts:
+        judged = True  # only models give verdicts
+    else:
+        judged = None if summary.errors else False
     return {
         "name": name,
         "requirement": None if criterion is None else criterion.requirement,
         "choices": [] if criterion is None else list(criterion.choices),
         "allow_na": criterion is not None and criterion.allow_na,
-        "judged": criterion is not None and criterion.judged,
+        "judged": judged,
         "weight": summary.weight,
         "counted": criterion is None or criterion.counts,
         "required": criterion is not None and criterion.required,

@@ -24,7 +24,7 @@
       element("div.criterion-name", {},
         element("a", { href: assay.routes.rows(run.id, { q: filter }) }, untrusted(criterion.name)),
         element("span.weight", { title: "weight" }, criterion.weight === null ? "weight varies" : `× ${criterion.weight}`),
-        element("span.badge", {}, criterion.judged ? "judged" : "code"),
+        criterion.judged === null ? null : element("span.badge", {}, criterion.judged ? "judged" : "code"),
         criterion.counted ? null : element("span.badge", {}, "not counted"),
         criterion.required ? element("span.badge", { title: "If it fails, the score is capped." }, "required") : null,
         criterion.conditional ? element("span.badge", { title: "It is asked only if its condition holds." }, "conditional") : null,

@@ -85,7 +85,7 @@
 
   function distribution({ score: scores, reward }, run) {
     const hasHistogram = (part) => part.histogram?.counts?.length;
-    if (!hasHistogram(scores) && !hasHistogram(reward)) return section("Score distribution", {}, element("p.note", {}, "No rollout is scored yet."));
+    if (!hasHistogram(scores) && !hasHistogram(reward)) return section("Score distribution", {}, element("p.note", {}, "No rollout has a score."));
     const unit = hasHistogram(scores) ? "score" : "reward";
     const figures = hasHistogram(scores) ? scores : reward;
     const onrange = (low, high, last) => {
