@@ -58,7 +58,7 @@ def test_the_system_prompt_of_a_row_replaces_that_of_the_template():
 
 
 def test_a_missing_column_is_named_with_those_that_there_are():
-    with pytest.raises(PromptError, match=r"row 1 .*no column 'langage' \(columns: .*language"):
+    with pytest.raises(PromptError, match=r"row 0 .*no column 'langage' \(columns: .*language"):
         SingleTurnEnv([ROW], prompt=PromptTemplate(user="{langage}: {question}"))
 
 
