@@ -228,9 +228,9 @@ def _refuse_unusable_columns(criterion: Criterion, paths: Iterable[str]) -> None
 
 def _run_in_worker_processes(criterion: Criterion) -> WrapFunction:
     """Return what makes an async function of a check, which runs it in a worker process."""
-    isolation.protocol.readable(Score)
+    isolation.protocol.register_record(Score)
     try:
-        home = isolation.protocol.packed(criterion.check).home
+        home = isolation.protocol.pack_function(criterion.check).home
     except (TypeError, MissingExtraError) as error:
         raise RubricError(f"criterion {criterion.name!r} cannot be isolated: {error}") from error
     preloaded_modules = (home,) if home else ()

@@ -98,7 +98,7 @@ class TestFunctions:
 
     def test_without_cloudpickle_it_says_what_to_install(self, pool, monkeypatch):
         """For what cannot be imported by name."""
-        monkeypatch.setattr(protocol, "_cloudpickle", lambda: None)
+        monkeypatch.setattr(protocol, "_import_cloudpickle", lambda: None)
         with pytest.raises(MissingExtraError, match=r"pip install cloudpickle"):
             pool.call(lambda: 1, timeout=60)
         assert pool.call(os.path.basename, "a/b", timeout=60).value == "b"

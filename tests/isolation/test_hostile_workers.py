@@ -265,7 +265,7 @@ def test_a_worker_cannot_talk_a_deadline_away(lone, told):
             sleeps = 0
 
         forkserver = sys.modules["assay.isolation.forkserver"]
-        forkserver.Reading, forkserver.worked = lambda *_: Lie(told), lambda *_, **__: told[0]
+        forkserver.Reading, forkserver.measure_work = lambda *_: Lie(told), lambda *_, **__: told[0]
 
     first = lone.call(lies, told, timeout=60)
     assert first.ok or first.kind in ("crashed", "timeout")

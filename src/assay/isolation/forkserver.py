@@ -1,9 +1,9 @@
-"""Be a worker process that calls functions, or the template process that forks workers.
+"""The code of worker processes, which call functions, and of the template process, which forks workers.
 
-Everything here runs in processes of its own. The template is a fresh interpreter that imports the modules to
-preload and then does nothing but fork workers and end them. A worker takes one task after another from its
-pipe. It lives on a leash, a socket between the pool and the template: when the pool closes its end, or is gone,
-the template kills the worker with everything it has started.
+The template is a new interpreter that imports the modules to preload, and then only forks workers and
+ends them. A worker takes one task after another from its pipe. Its lifeline is a socket between the pool
+and the template: when the pool closes its end, or has ended, the template kills the worker with
+everything that it has started.
 """
 
 import gc
@@ -18,8 +18,9 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
@@ -27,92 +28,101 @@ from assay.isolation import protocol
 from assay.isolation.protocol import WorkerSettings
 from assay.wording import describe_error
 
-KEPT_SHARE: Final = 0.5  # the share of its memory limit at which a worker asks to be replaced
-TRACE: Final = 20_000  # characters of a trace that are sent, the last ones
+# A worker that still uses this share of its memory limit after a task asks to be replaced.
+KEPT_SHARE: Final = 0.5
+TRACE_LENGTH: Final = 20_000  # characters at the end of a traceback that are sent
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 class Reading(NamedTuple):
-    """What Linux has counted of a process, all its life."""
+    """The counts of a process since its start."""
 
-    used: float = 0.0  # seconds it used a processor
-    waited: float = 0.0  # seconds it waited for one
-    sleeps: int = 0  # how often it gave its processor away, to sleep or to wait for something
-
-
-def worked(since: float, before: Reading, now: Reading, *, slept: bool) -> float:
-    """How many of the seconds since it began a process has worked."""
-    # Sleeping counts as work and waiting for a processor does not. A process that never slept has worked for as
-    # long as it used a processor: a processor that the host of a virtual machine took away does not count either.
-    return since - (now.waited - before.waited) if slept else now.used - before.used
+    used: float = 0.0  # seconds that it used a processor
+    waited: float = 0.0  # seconds that it waited for one
+    sleeps: int = 0  # how often it slept or waited for something
 
 
-def _reader(*, counts_waiting: bool) -> Callable[[], Reading]:
-    """What reads the counts of this process: only its processor time where the kernel does not count waiting."""
-    if not counts_waiting:
-        return lambda: Reading(time.process_time())
-    file = os.open("/proc/self/schedstat", os.O_RDONLY)
+def measure_work(elapsed: float, before: Reading, now: Reading, *, has_slept: bool) -> float:
+    """Return how many of the elapsed seconds a process has worked, by the counts before and now."""
+    # Sleeping counts as work, waiting for a processor does not. The work of a process that never slept
+    # is its processor time, without the time that the host of a virtual machine took from it.
+    if has_slept:
+        return elapsed - (now.waited - before.waited)
+    return now.used - before.used
 
-    def read() -> Reading:
-        waited = int(os.pread(file, 64, 0).split()[1]) / 1e9
+
+class ProcessClock:
+    """Reads the counts of this process."""
+
+    def __init__(self, *, counts_waiting: bool) -> None:
+        """Without `counts_waiting`, the kernel counts only processor time."""
+        self._file: int | None = None
+        if counts_waiting:
+            self._file = os.open("/proc/self/schedstat", os.O_RDONLY)
+
+    def read(self) -> Reading:
+        if self._file is None:
+            return Reading(used=time.process_time())
+        nanoseconds_waited = int(os.pread(self._file, 64, 0).split()[1])
         return Reading(
-            time.thread_time(), waited, resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+            used=time.thread_time(),
+            waited=nanoseconds_waited / 1e9,
+            sleeps=resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw,
         )
 
-    return read
 
-
-class Memory:
-    """The limit on what a worker may take, counted from when it was last set (on Linux)."""
+class MemoryLimit:
+    """The limit on the memory of a worker, counted from when it was last set (on Linux)."""
 
     def __init__(self, allowed: int | None) -> None:
-        self.allowed = allowed or 0
-        self._mark = sys.maxsize
-        self._usual = resource.getrlimit(resource.RLIMIT_AS)
-        self._file = (
-            os.open("/proc/self/statm", os.O_RDONLY)
-            if allowed and sys.platform == "linux"
-            else None
-        )
+        self.allowed = allowed or 0  # bytes
+        self._high_mark = sys.maxsize
+        self._system_limits = resource.getrlimit(resource.RLIMIT_AS)
+        self._file: int | None = None
+        if allowed and sys.platform == "linux":
+            self._file = os.open("/proc/self/statm", os.O_RDONLY)
 
-    def limit(self) -> None:
-        """Allow so much more than there is now."""
-        if self._file is not None:
-            taken, (soft, hard) = self._taken(), self._usual
-            self._mark = taken + int(self.allowed * KEPT_SHARE)
-            most = taken + self.allowed
-            usual = most if soft == resource.RLIM_INFINITY else soft
-            resource.setrlimit(resource.RLIMIT_AS, (min(most, usual), hard))
+    def set(self) -> None:
+        """Allow the worker this much more memory than it has now."""
+        if self._file is None:
+            return
+        used = self._count_bytes()
+        self._high_mark = used + int(self.allowed * KEPT_SHARE)
+        limit = used + self.allowed
+        soft, hard = self._system_limits
+        if soft != resource.RLIM_INFINITY:
+            limit = min(limit, soft)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
     def lift(self) -> None:
         """Allow what the system allows."""
         if self._file is not None:
-            resource.setrlimit(resource.RLIMIT_AS, self._usual)
+            resource.setrlimit(resource.RLIMIT_AS, self._system_limits)
 
     def is_high(self) -> bool:
-        """Whether so much has been taken, and not given back, that a fresh worker would be better."""
-        return self._file is not None and self._taken() > self._mark
+        """Return whether tasks have left so much memory behind that a new worker is better."""
+        return self._file is not None and self._count_bytes() > self._high_mark
 
-    def _taken(self) -> int:
+    def _count_bytes(self) -> int:
         assert self._file is not None
         return int(os.pread(self._file, 64, 0).split()[0]) * resource.getpagesize()
 
 
 class Worker:
-    """Calls functions, and answers with what came of it."""
+    """Calls functions, and answers with the result or the error."""
 
     def __init__(self, pipe: socket.socket, settings: WorkerSettings) -> None:
         self._pipe = pipe
         self._pid = os.getpid()
-        self._read = _reader(counts_waiting=settings.counts_waiting)
-        self._memory = Memory(settings.memory)
+        self._clock = ProcessClock(counts_waiting=settings.counts_waiting)
+        self._memory = MemoryLimit(settings.memory)
         self._idle = settings.idle
         self._functions: dict[int, Any] = {}
-        os.register_at_fork(after_in_child=self._hang_up)
+        os.register_at_fork(after_in_child=self._close_pipe)
 
     def serve(self) -> None:
-        """Work until the pool hangs up, or has had nothing to do for long."""
+        """Work until the pool closes the pipe, or there is no task for a long time."""
         stream = cast("BinaryIO", self._pipe.makefile("rb"))
         self._pipe.sendall(protocol.message(protocol.HELLO, str(self._pid).encode()))
         while select.select([self._pipe], [], [], self._idle)[0]:
@@ -124,44 +134,48 @@ class Worker:
 
     def _work(self, token: bytes, task: bytes) -> None:
         number, function, arguments = pickle.loads(task)
-        threads = _threads()
-        began, before = (
-            0.0,
-            None,
-        )  # when its work began, and what was counted of this process until then
+        threads_before = _count_threads()
+        started = 0.0
+        before: Reading | None = None  # the counts before the work; None if it has not begun
         try:
             if number not in self._functions:
-                self._functions[number] = self._loaded(function)
-            # Before the clock starts, since it may import what the arguments are made of.
+                self._functions[number] = self._load(function)
+            # Before the work begins, because this may import the classes of the arguments.
             args, keywords = pickle.loads(arguments)
-            self._leave_if_forked()
-            began, before = time.monotonic(), self._read()
+            self._exit_if_forked()
+            started = time.monotonic()
+            before = self._clock.read()
             self._pipe.sendall(
                 protocol.message(protocol.STARTED, json.dumps(before).encode(), token)
             )
-            kind, said = "value", _sendable(_called(self._functions[number], args, keywords))
+            kind = "value"
+            content = _encode_value(_call(self._functions[number], args, keywords))
         except MemoryError as error:
             self._memory.lift()
-            text = f"it needed more than the {self._memory.allowed:,} bytes that a worker may take"
-            kind, said = "memory", _told(error, text)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
-            self._leave_if_forked(error)
-            kind, said = "raised", _told(error)
-        self._leave_if_forked()
-        since, now = time.monotonic() - began, self._read()
-        seconds = (
-            0.0
-            if before is None
-            else max(worked(since, before, now, slept=now.sleeps > before.sleeps), 0.0)
-        )
-        # A thread or process left behind would take time from the tasks that follow, or speak for this one.
-        left_behind = _threads() > threads or _has_children()
-        spent = kind == "memory" or left_behind or self._memory.is_high()
-        answer = f"[{json.dumps([kind, seconds, spent])}, {said}]"
+            kind = "memory"
+            content = _encode_error(
+                error,
+                f"it needed more than the {self._memory.allowed:,} bytes that a worker may take",
+            )
+        except BaseException as error:  # noqa: BLE001 - the caller gets any error
+            self._exit_if_forked(error)
+            kind = "raised"
+            content = _encode_error(error)
+        self._exit_if_forked()
+        seconds = 0.0
+        if before is not None:
+            elapsed = time.monotonic() - started
+            now = self._clock.read()
+            has_slept = now.sleeps > before.sleeps
+            seconds = max(0.0, measure_work(elapsed, before, now, has_slept=has_slept))
+        # A remaining thread or process would use time of later tasks, or might send answers.
+        has_remains = _count_threads() > threads_before or _has_children()
+        is_spent = kind == "memory" or has_remains or self._memory.is_high()
+        answer = f"[{json.dumps([kind, seconds, is_spent])}, {content}]"
         self._pipe.sendall(protocol.message(protocol.ANSWER, answer.encode(), token))
 
-    def _loaded(self, packed: bytes) -> Any:
-        """The function, with imports and all: what it takes to load is no part of its work."""
+    def _load(self, packed: bytes) -> Any:
+        """Return the function. Imports do not count as its work, nor against its memory."""
         self._memory.lift()
         try:
             function = pickle.loads(packed)
@@ -172,98 +186,102 @@ class Worker:
                     function = getattr(function, step)
             return function
         finally:
-            self._memory.limit()
+            self._memory.set()
 
-    def _hang_up(self) -> None:
-        """Close the pipe in a process that the function has forked: it has no say here."""
+    def _close_pipe(self) -> None:
+        """Close the pipe in a process that the function has forked, which must not answer."""
         with suppress(OSError):  # the function has closed it
             os.close(self._pipe.fileno())
 
-    def _leave_if_forked(self, error: BaseException | None = None) -> None:
-        """End a process that the function has forked and that came back here: the answer is its parent's to give."""
+    def _exit_if_forked(self, error: BaseException | None = None) -> None:
+        """End this process if the function has forked it: only the worker itself answers."""
         if os.getpid() == self._pid:
             return
-        code: Any = error.code if isinstance(error, SystemExit) else int(error is not None)
-        _leave(code if isinstance(code, int) else int(code is not None))
+        if isinstance(error, SystemExit):
+            code: Any = error.code
+            _exit(code if isinstance(code, int) else int(code is not None))
+        _exit(int(error is not None))
 
 
-def _called(function: Any, args: Any, keywords: Any) -> Any:
+def _call(function: Any, args: Any, keywords: Any) -> Any:
     value = function(*args, **keywords)
     if not hasattr(value, "__await__"):
         return value
     import asyncio
 
-    async def awaited() -> Any:
+    async def await_value() -> Any:
         return await value
 
-    return asyncio.run(awaited())
+    return asyncio.run(await_value())
 
 
-def _sendable(value: Any) -> str:
+def _encode_value(value: Any) -> str:
     kind = type(value).__name__
     try:
-        said = json.dumps(protocol.plain(value))
+        text = json.dumps(protocol.plain(value))
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - the code of other classes runs in there
+    except Exception as error:  # noqa: BLE001 - it runs code of the value's class
         raise TypeError(
             f"it returned a {kind} that cannot be sent back ({error}): return plain data"
         ) from None
-    if len(said) > protocol.LARGEST_VALUE:
+    if len(text) > protocol.LARGEST_VALUE:
         raise ValueError(
-            f"it returned a {kind} of {len(said):,} characters that cannot be sent back: return less"
+            f"it returned a {kind} of {len(text):,} characters that cannot be sent back: return less"
         )
-    return said
+    return text
 
 
-def _told(error: BaseException, otherwise: str = "") -> str:
-    """Message and trace of an error, or something else to say when it has no message."""
-    below = error.__traceback__
-    while below is not None and below.tb_frame.f_code.co_filename == __file__:
-        below = below.tb_next  # where it is not ours any more
-    trace = ""
-    with suppress(Exception):  # memory, recursion, or the __repr__ of another class
+def _encode_error(error: BaseException, default: str = "") -> str:
+    """Return the message and the traceback of an error; `default` is used if it has no message."""
+    traceback = error.__traceback__
+    # Leave out the frames of this file.
+    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+        traceback = traceback.tb_next
+    text = ""
+    with suppress(Exception):  # no memory, recursion, or an error in a `__repr__`
         from traceback import format_exception
 
-        trace = "".join(format_exception(type(error), error, below))
-    text = describe_error(error)
-    return json.dumps([text + otherwise if text.endswith(": ") else text, trace[-TRACE:]])
+        text = "".join(format_exception(type(error), error, traceback))
+    message = describe_error(error)
+    if message.endswith(": "):
+        message += default
+    return json.dumps([message, text[-TRACE_LENGTH:]])
 
 
-def _threads() -> int:
+def _count_threads() -> int:
     threading = sys.modules.get("threading")
-    return threading.active_count() if threading is not None else 1
+    if threading is None:
+        return 1
+    return threading.active_count()
 
 
 def _has_children() -> bool:
-    """Whether there are processes that this one has started, alive or not waited for."""
+    """Return whether this process has children, alive or not waited for."""
     with suppress(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
         return True
     return False
 
 
-def _leave(status: int) -> NoReturn:
-    """End this process at once, with nothing said that is not written."""
+def _exit(status: int) -> NoReturn:
+    """End this process at once, after writing its output."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # closed, or never there
+        with suppress(OSError, ValueError, AttributeError):  # closed, or missing
             stream.flush()
     os._exit(status)
 
 
 def template_main() -> None:
-    """Be the template: load what is to be preloaded, then fork workers until the pool is gone."""
-    control, settings = (
-        socket.socket(fileno=int(sys.argv[1])),
-        WorkerSettings(**json.loads(sys.argv[2])["settings"]),
-    )
+    """Run the template process: import the modules to preload, then fork workers for the pool."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    settings = WorkerSettings(**json.loads(sys.argv[2])["settings"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            cast("Any", stream).reconfigure(
-                line_buffering=True
-            )  # a worker may be killed at any moment
+            # A worker may be killed at any moment.
+            cast("Any", stream).reconfigure(line_buffering=True)
     template = TemplateProcess(control, settings)
     try:
         for module in ("traceback", *settings.preload):
@@ -275,47 +293,52 @@ def template_main() -> None:
                     f"assay: {module!r} cannot be preloaded: {type(error).__name__}: {error}\n"
                 )
         gc.collect()
-        gc.freeze()  # so that workers need no copy of what they never change
+        gc.freeze()  # so that workers share the memory of objects that they do not change
         template.serve()
     except OSError:
-        pass  # the pool is gone
+        pass  # the process of the pool has ended
     finally:
         template.end()
 
 
 class TemplateProcess:
-    """Forks a worker for every pair of sockets it is sent, and ends workers whose leash is let go."""
+    """Forks a worker for every pair of sockets from the pool, and ends workers with a closed lifeline."""
 
     def __init__(self, control: socket.socket, settings: WorkerSettings) -> None:
-        self._control, self._settings = control, settings
-        self._leashes: dict[int, socket.socket] = {}  # the leash of each worker by its process id
-        self._is_done = False
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ, self._obey)
-        self._bell, self._ring = socket.socketpair()
-        for end in (self._bell, self._ring):
-            end.setblocking(False)
-        self._selector.register(self._bell, selectors.EVENT_READ, self._bury)
-        signal.set_wakeup_fd(self._ring.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _do_nothing)
+        self._control = control
+        self._settings = settings
+        self._lifelines: dict[int, socket.socket] = {}  # by the process id of the worker
+        self._is_closed = False  # whether the pool has closed the control socket
         self._prctl: Any = _do_nothing
         if sys.platform == "linux":
             self._prctl = getattr(import_module("ctypes").CDLL(None), "prctl", _do_nothing)
-        # What workers leave behind becomes a child of this process, which can end it and wait for it.
+        # Orphans of workers become children of this process, which can end them and wait for them.
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        # A forked child of the user's process may hold the sockets open; this end is beyond doubt.
-        with suppress(OSError, AttributeError):  # there is no such call on older systems
-            self._selector.register(os.pidfd_open(os.getppid()), selectors.EVENT_READ, self.end)
+
+        # The data of a key of the selector is the method to call when its file can be read.
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ, self._handle_request)
+        # The signal for an ended child makes this socket readable.
+        self._wakeup_reader, self._wakeup_writer = socket.socketpair()
+        self._wakeup_reader.setblocking(False)
+        self._wakeup_writer.setblocking(False)
+        signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _do_nothing)
+        self._selector.register(self._wakeup_reader, selectors.EVENT_READ, self._collect_ended)
+        # A forked child of the pool's process may keep the sockets open after that has ended.
+        with suppress(OSError, AttributeError):  # older systems do not have this call
+            parent = os.pidfd_open(os.getppid())
+            self._selector.register(parent, selectors.EVENT_READ, self.end)
 
     def serve(self) -> None:
-        """Do what is asked until the pool is gone and no worker is left."""
-        while not self._is_done or self._leashes:
+        """Handle requests until the pool has closed its sockets and no worker is left."""
+        while not self._is_closed or self._lifelines:
             for key, _ in self._selector.select():
                 key.data()
 
     def end(self) -> NoReturn:
-        """End this process with all workers and everything they have started."""
-        for pid in self._leashes:
+        """End this process with all workers and everything that they have started."""
+        for pid in self._lifelines:
             _kill(pid)
         with suppress(OSError):
             while True:
@@ -323,98 +346,116 @@ class TemplateProcess:
                 os.waitpid(-1, 0)
         os._exit(0)
 
-    def _obey(self) -> None:
-        """Fork a worker for the pair of sockets that the pool sends; begin to end when the pool is gone."""
-        asked, fds, _, _ = socket.recv_fds(self._control, 1, 2)
-        if not asked:
-            self._is_done = True
+    def _handle_request(self) -> None:
+        """Fork a worker for the pair of sockets that the pool sends, or note that the pool is closed."""
+        request, descriptors, _, _ = socket.recv_fds(self._control, 1, 2)
+        if not request:
+            self._is_closed = True
             self._selector.unregister(self._control)
             return
-        template, (pipe, leash) = os.getpid(), (socket.socket(fileno=fd) for fd in fds)
+        template_pid = os.getpid()
+        pipe, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors)
         with pipe:
             try:
                 with warnings.catch_warnings():
-                    # A preloaded module may have started threads; that they are not forked is known.
+                    # A preloaded module may have started threads, which are not forked.
                     warnings.simplefilter("ignore", DeprecationWarning)
                     pid = os.fork()
             except OSError:
-                with leash, suppress(OSError):
-                    leash.sendall(protocol.STATUS.pack(1))
+                with lifeline, suppress(OSError):
+                    lifeline.sendall(protocol.STATUS.pack(1))
                 return
             if pid == 0:
-                self._become_worker(template, pipe, leash)
+                self._become_worker(template_pid, pipe, lifeline)
         with suppress(OSError):
-            os.setpgid(pid, pid)  # here and there, since either may be first
-        self._leashes[pid] = leash
-        self._selector.register(leash, selectors.EVENT_READ, lambda: self._let_go(pid))
+            os.setpgid(pid, pid)  # both processes call this, since either may be first
+        self._lifelines[pid] = lifeline
+        self._selector.register(
+            lifeline, selectors.EVENT_READ, partial(self._handle_closed_lifeline, pid)
+        )
 
-    def _become_worker(self, template: int, pipe: socket.socket, leash: socket.socket) -> NoReturn:
+    def _become_worker(
+        self, template_pid: int, pipe: socket.socket, lifeline: socket.socket
+    ) -> NoReturn:
+        """Turn this forked process into a worker."""
         try:
             self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-            if os.getppid() != template:
-                os._exit(1)  # the template died before we could ask to die with it
+            if os.getppid() != template_pid:
+                os._exit(1)  # the template ended before that call
             with suppress(OSError):
                 os.setpgid(0, 0)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._selector.close()
-            for end in (self._control, self._bell, self._ring, leash, *self._leashes.values()):
+            for end in (
+                self._control,
+                self._wakeup_reader,
+                self._wakeup_writer,
+                lifeline,
+                *self._lifelines.values(),
+            ):
                 end.close()
-            # When the machine runs out of memory, let the kernel take a worker and not the training run.
+            # If the machine runs out of memory, the kernel should kill a worker, not the training run.
             with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
                 file.write("500")
             Worker(pipe, self._settings).serve()
-            _leave(0)
+            _exit(0)
         finally:
-            _leave(1)
+            _exit(1)
 
-    def _let_go(self, pid: int) -> None:
-        """The pool has closed its end of a leash: the worker ends now."""
-        leash = self._leashes.get(pid)
-        if leash is not None:  # else it has ended a moment ago
-            self._selector.unregister(leash)
+    def _handle_closed_lifeline(self, pid: int) -> None:
+        """End a worker, because the pool has closed its end of the lifeline."""
+        lifeline = self._lifelines.get(pid)
+        if lifeline is not None:  # None if the worker has just ended
+            self._selector.unregister(lifeline)
             _kill(pid)
 
-    def _bury(self) -> None:
-        """Wait for what has ended, and tell the pool how."""
+    def _collect_ended(self) -> None:
+        """Wait for ended children, and send the pool the exit status of workers."""
         with suppress(BlockingIOError):
-            self._bell.recv(4096)
+            self._wakeup_reader.recv(4096)
         with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                pid, status = ended
-                leash = self._leashes.pop(pid, None)
-                if leash is None:
-                    continue
-                _kill(
-                    pid
-                )  # what it has started: its number stays taken as long as its group has processes
-                with suppress(KeyError):  # let go already
-                    self._selector.unregister(leash)
-                with leash, suppress(OSError):
-                    leash.sendall(protocol.STATUS.pack(os.waitstatus_to_exitcode(status)))
-            self._kill_orphans(spare=self._leashes)
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid in self._lifelines:
+                    self._report_ended_worker(pid, status)
+            self._kill_orphans(spare=self._lifelines)
+
+    def _report_ended_worker(self, pid: int, status: int) -> None:
+        lifeline = self._lifelines.pop(pid)
+        # Its group may still have processes; until they have ended, no other group gets its number.
+        _kill(pid)
+        with suppress(KeyError):  # the pool has closed it already
+            self._selector.unregister(lifeline)
+        with lifeline, suppress(OSError):
+            lifeline.sendall(protocol.STATUS.pack(os.waitstatus_to_exitcode(status)))
 
     def _kill_orphans(self, spare: Collection[int]) -> None:
-        """Kill what has outlived its worker by leaving the worker's process group (on Linux)."""
-        pid = os.getpid()
+        """Kill children of ended workers that have left the worker's process group (on Linux).
+
+        Processes in the groups `spare` are not killed.
+        """
+        own_pid = os.getpid()
         try:
-            with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
-                children = {*map(int, file.read().split())}
+            with open(f"/proc/{own_pid}/task/{own_pid}/children") as file:  # noqa: PTH123
+                children = {int(child) for child in file.read().split()}
         except OSError:
             return
-        for child in children - self._leashes.keys():
+        for child in children - self._lifelines.keys():
             with suppress(OSError):  # it has ended meanwhile
                 if os.getpgid(child) not in spare:
                     os.kill(child, signal.SIGKILL)
 
 
 def _kill(pid: int) -> None:
-    """Kill a worker and what it has started, which is in its process group."""
+    """Kill a worker and the processes that it has started, which are in its process group."""
     for kill in (os.killpg, os.kill):
-        with suppress(OSError):  # nothing there any more, or not a group yet
+        with suppress(OSError):  # it has ended, or has no group yet
             kill(pid, signal.SIGKILL)
 
 
 def _do_nothing(*_: object) -> int:
-    """Handle a signal that need only wake the template, or stand for a call that is not there."""
+    """Handle a signal that only has to wake the template, or replace a missing system call."""
     return 0

@@ -53,7 +53,7 @@ _LOCAL_SECONDS: Final = 0.05
 _LOCAL_SEARCH_SECONDS: Final = 0.01  # for one regular expression
 
 # Worker processes may send scores back.
-isolation.protocol.readable(Score)
+isolation.protocol.register_record(Score)
 
 
 class RowRubric(Rubric):
