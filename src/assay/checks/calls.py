@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 from pydantic import StringConstraints, WithJsonSchema
 
@@ -24,7 +24,7 @@ Predicate: TypeAlias = Annotated[
 # Where a rollout has what is expected: `answer`, or a path such as `info.actions`.
 InRow: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(answer|info)(\.|$)")]
 Info: TypeAlias = Mapping[str, Any] | None
-ANY: Any = ...  # stands where no value is given, since None is one
+ANY: Any = ...  # means that no value is given, since None is a value
 
 
 class Called(BuiltinCheck):
@@ -41,9 +41,8 @@ class Called(BuiltinCheck):
     tool: Text
     arguments: dict[str, Any] | None = field(default=None, hash=False)
     schema: dict[str, Any] | None = field(default=None, hash=False)
-    predicate: Predicate | None = (
-        None  # a function of the arguments; a file names it as `package.module:function`
-    )
+    # A function of the arguments; a file names it as `package.module:function`.
+    predicate: Predicate | None = None
     before: Text | None = None
     times: Count | tuple[Count, Count | None] | None = None
     succeeded: Flag = False
@@ -57,65 +56,98 @@ class Called(BuiltinCheck):
 
     @property
     def _range(self) -> tuple[int, int | None]:
-        times = (1, None) if self.times is None else self.times
-        return times if isinstance(times, tuple) else (times, times)
+        if self.times is None:
+            return 1, None
+        if isinstance(self.times, tuple):
+            return self.times
+        return self.times, self.times
 
     @cached_property
     def _validator(self) -> Any:
-        return None if self.schema is None else validator_of(self.schema)
+        if self.schema is None:
+            return None
+        return validator_of(self.schema)
 
     def __call__(self, completion: Messages, prompt: Messages = "") -> Score:
-        calls, (low, high) = read_calls(prompt, completion), self._range
-        own = [(call, self._fault(call)) for call in calls if call.name == self.tool]
-        fit, unfit = [call for call, fault in own if not fault], [one for one in own if one[1]]
-        told = f"{format_count(len(fit), 'such call')} of {self.tool}, and"
-        if high is not None and len(fit) > high:
+        calls = read_calls(prompt, completion)
+        matching: list[TrajectoryStep] = []
+        mismatches: list[tuple[TrajectoryStep, str]] = []  # calls of the tool that do not count
+        for call in calls:
+            if call.name == self.tool:
+                mismatch = self._find_mismatch(call)
+                if mismatch:
+                    mismatches.append((call, mismatch))
+                else:
+                    matching.append(call)
+        low, high = self._range
+        count = f"{format_count(len(matching), 'such call')} of {self.tool}"
+        if high is not None and len(matching) > high:
+            excess = matching[high]
             return _unmet(
-                f"{told} at most {high} expected; the first too many is {fit[high].address}",
-                fit[high],
+                f"{count}, and at most {high} expected; the first too many is {excess.address}",
+                excess,
             )
-        if len(fit) < low:
-            at, why = unfit[0] if unfit else (None, "")
-            return _unmet(
-                f"{told} at least {low} expected{f' ({at.address}: {why})' if at else ''}", at
-            )
-        later = next((call for call in calls if call.name == self.before), None)
-        if later is not None and not (fit and calls.index(fit[0]) < calls.index(later)):
-            why = f"{later.address} calls {self.before}, and no such call of {self.tool} comes before it"
-            return _unmet(why, later)
-        return Score(
-            True, f"{fit[0].address} calls {self.tool}" if fit else f"no such call of {self.tool}"
-        )
+        if len(matching) < low:
+            reason = f"{count}, and at least {low} expected"
+            if not mismatches:
+                return _unmet(reason)
+            call, mismatch = mismatches[0]
+            return _unmet(f"{reason} ({call.address}: {mismatch})", call)
+        for call in calls:
+            if call.name == self.before:
+                return _unmet(
+                    f"{call.address} calls {self.before}, and no such call of {self.tool} comes "
+                    "before it",
+                    call,
+                )
+            if matching and call is matching[0]:
+                break
+        if not matching:
+            return Score(True, f"no such call of {self.tool}")
+        return Score(True, f"{matching[0].address} calls {self.tool}")
 
-    def _fault(self, call: TrajectoryStep) -> str:
-        """Why a call does not count; empty for one that does."""
+    def _find_mismatch(self, call: TrajectoryStep) -> str:
+        """Return why a call of the tool does not count; empty if it does."""
         if self.succeeded and not call.succeeded:
             return "it did not succeed"
         if self.arguments is None and self.schema is None and self.predicate is None:
             return ""
-        given, _, fault = _read(call)
-        if not fault and self.arguments is not None:
-            fault = difference(given, self.arguments)
-        if not fault and (
-            error := self._validator and first_error(self._validator, given, seconds=1.0)
-        ):
-            fault = f"at {place(error)}: {error.message:.300}"
-        if not fault and self.predicate is not None and not self.predicate(given):
-            fault = f"the predicate does not hold of {call.arguments:.200}"
-        return fault
+        parsed = _parse_arguments(call)
+        if parsed.error:
+            return parsed.error
+        if self.arguments is not None:
+            mismatch = difference(parsed.value, self.arguments)
+            if mismatch:
+                return mismatch
+        if self._validator is not None:
+            error = first_error(self._validator, parsed.value, seconds=1.0)
+            if error is not None:
+                return f"at {place(error)}: {error.message:.300}"
+        if self.predicate is not None and not self.predicate(parsed.value):
+            return f"the predicate does not hold of {call.arguments:.200}"
+        return ""
 
 
-def _unmet(reason: str, at: TrajectoryStep | None = None) -> Score:
-    return Score(False, reason, citations=() if at is None else ({"part": at.address},))
+def _unmet(reason: str, call: TrajectoryStep | None = None) -> Score:
+    if call is None:
+        return Score(False, reason)
+    return Score(False, reason, citations=({"part": call.address},))
 
 
-def _read(call: TrajectoryStep) -> tuple[Any, Hashable, str]:
-    """The arguments of a call, what equal ones share, and why they cannot be read; empty when they can."""
+class _Arguments(NamedTuple):
+    """The arguments of a call."""
+
+    value: Any  # None if they cannot be read
+    key: Hashable  # the same for equal arguments
+    error: str = ""  # why they cannot be read
+
+
+def _parse_arguments(call: TrajectoryStep) -> _Arguments:
     try:
-        given = json.loads(call.arguments)
-        return given, json_key(given), ""
+        value = json.loads(call.arguments)
+        return _Arguments(value, json_key(value))
     except (ValueError, RecursionError) as error:
-        return None, call.arguments, f"its arguments cannot be read: {error}"
+        return _Arguments(None, call.arguments, f"its arguments cannot be read: {error}")
 
 
 class Trajectory(BuiltinCheck):
@@ -140,91 +172,132 @@ class Trajectory(BuiltinCheck):
     def __post_init__(self) -> None:
         super().__post_init__()
         try:
-            self._wanted(self.expected or ())
+            self._read_expected(self.expected or ())
         except ValueError as error:
             raise RubricError(f"trajectory: {error}") from None
 
     def __call__(
         self, completion: Messages, prompt: Messages = "", answer: Any = "", info: Info = None
     ) -> bool | Score:
-        wanted = self._wanted(
-            from_row(self.expected_in, answer, info) if self.expected is None else self.expected
-        )
-        calls = [
-            c for c in read_calls(prompt, completion) if self.tools is None or c.name in self.tools
-        ]
-        calls = [call for call in calls if call.succeeded or not self.succeeded]
+        source: Any = self.expected
+        if source is None:
+            source = from_row(self.expected_in, answer, info)
+        expected = self._read_expected(source)
+        calls: list[TrajectoryStep] = []
+        for call in read_calls(prompt, completion):
+            is_compared = self.tools is None or call.name in self.tools
+            if is_compared and (call.succeeded or not self.succeeded):
+                calls.append(call)
         if self.match == "strict":
-            for call, one in zip(calls, wanted, strict=False):
-                if self._left([call], [one]) != ([], []):
-                    return _unmet(f"{_shown(call)} where {_said(one)} is expected", call)
-            extra, missing = calls[len(wanted) :], wanted[len(calls) :]
+            for call, expected_call in zip(calls, expected, strict=False):
+                if self._compare([call], [expected_call]) != ([], []):
+                    return _unmet(f"{_show_call(call)} where {expected_call} is expected", call)
+            extra, missing = calls[len(expected) :], expected[len(calls) :]
         else:
-            extra, missing = self._left(calls, wanted)
+            extra, missing = self._compare(calls, expected)
         if extra and self.match != "superset":
-            return _unmet(f"{_shown(extra[0])}, which is not expected", extra[0])
+            return _unmet(f"{_show_call(extra[0])}, which is not expected", extra[0])
         if missing and self.match != "subset":
-            after = f"; the last call is {calls[-1].address}" if calls else ""
-            return _unmet(f"{_said(missing[0])} is expected and not called{after}")
+            reason = f"{missing[0]} is expected and not called"
+            if calls:
+                reason += f"; the last call is {calls[-1].address}"
+            return _unmet(reason)
         return True
 
-    def _wanted(self, given: object) -> list[tuple[str, Any]]:
-        """The tool and the arguments of each expected call; ANY where it may have any."""
-        if not isinstance(given, list | tuple):
-            raise ValueError(f"the expected calls are {format_value(given)}: give a list")
-        wanted: list[tuple[str, Any]] = []
-        for number, entry in enumerate(cast("Sequence[Any]", given), start=1):
-            held = cast("dict[str, Any]", entry if isinstance(entry, Mapping) else {"name": entry})
-            inner = held.get("function")  # as in the calls of OpenAI
-            held = cast("dict[str, Any]", inner) if isinstance(inner, dict) else held
-            keys = [key for key in ("arguments", "args", "kwargs", "input") if key in held]
-            arguments = _loaded(held[keys[0]]) if keys else ANY
-            if not isinstance(held.get("name"), str) or not (
-                arguments is ANY or isinstance(arguments, Mapping)
-            ):
-                told = "give the name of a tool, or a mapping with its 'name' and 'arguments'"
-                raise ValueError(
-                    f"expected call {number} is {format_value(cast('object', entry))}: {told}"
-                )
-            wanted.append((held["name"], cast("Any", arguments)))
-        return [one for one in wanted if self.tools is None or one[0] in self.tools]
+    def _read_expected(self, entries: object) -> "list[_ExpectedCall]":
+        """Return the expected calls of the tools that are compared."""
+        if not isinstance(entries, list | tuple):
+            raise ValueError(f"the expected calls are {format_value(entries)}: give a list")
+        expected: list[_ExpectedCall] = []
+        for number, entry in enumerate(cast("Sequence[Any]", entries), start=1):
+            call = _read_expected_call(entry, number)
+            if self.tools is None or call.name in self.tools:
+                expected.append(call)
+        return expected
 
-    def _left(
-        self, calls: Sequence[TrajectoryStep], wanted: Sequence[tuple[str, Any]]
-    ) -> tuple[list[Any], list[Any]]:
-        """The calls that nothing expects, and the expected ones that no call is, whatever their order."""
-        left = Counter(self._key(*one) for one in wanted)
+    def _compare(
+        self, calls: Sequence[TrajectoryStep], expected: "Sequence[_ExpectedCall]"
+    ) -> "tuple[list[TrajectoryStep], list[_ExpectedCall]]":
+        """Return the calls that are not expected, and the expected ones that are missing, in any order."""
+        unmatched = Counter(self._make_key(call.name, call.arguments) for call in expected)
+        # Exact ones first, since an expected call with any arguments can match a remaining call.
+        remaining: list[TrajectoryStep] = []
+        for call in calls:
+            key = self._make_key(call.name, _parse_arguments(call).value)
+            if unmatched[key] > 0:
+                unmatched[key] -= 1
+            else:
+                remaining.append(call)
+        extra: list[TrajectoryStep] = []
+        for call in remaining:
+            key = self._make_key(call.name, ANY)
+            if unmatched[key] > 0:
+                unmatched[key] -= 1
+            else:
+                extra.append(call)
+        missing: list[_ExpectedCall] = []
+        for expected_call in expected:
+            key = self._make_key(expected_call.name, expected_call.arguments)
+            if unmatched[key] > 0:
+                unmatched[key] -= 1
+                missing.append(expected_call)
+        return extra, missing
 
-        def is_taken(name: str, arguments: Any) -> bool:
-            key = self._key(name, arguments)
-            taken = left[key] > 0
-            left[key] -= taken
-            return taken
+    def _make_key(self, name: str, arguments: Any) -> Hashable:
+        """Return a key that is the same for equal calls."""
+        if arguments is ANY:
+            return name, "any arguments"
+        if not isinstance(arguments, Mapping):
+            return name, "unreadable"  # it equals no expected call
+        compared = {
+            key: value
+            for key, value in cast("Mapping[str, Any]", arguments).items()
+            if key not in self.ignore
+        }
+        return name, json_key(compared)
 
-        # Exact ones first: an expected call of any arguments can take what they leave, and not the other way round.
-        extra = [call for call in calls if not is_taken(call.name, _read(call)[0])]
-        extra = [call for call in extra if not is_taken(call.name, ANY)]
-        return extra, [one for one in wanted if is_taken(*one)]
 
-    def _key(self, name: str, given: Any) -> Hashable:
-        """What equal calls share. Arguments that are no mapping, or cannot be read, equal none that is expected."""
-        kept = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else None
-        return name, given is ANY if kept is None else json_key(
-            {k: v for k, v in kept.items() if k not in self.ignore}
+class _ExpectedCall(NamedTuple):
+    """A call that a trajectory should have."""
+
+    name: str
+    arguments: Any  # ANY if it may have any
+
+    def __str__(self) -> str:
+        if self.arguments is ANY:
+            return self.name
+        arguments = json.dumps(self.arguments, ensure_ascii=False, default=str)
+        return f"{self.name}({arguments:.200})"
+
+
+def _read_expected_call(entry: Any, number: int) -> _ExpectedCall:
+    """Read the name of a tool, or a mapping with a name and arguments; `number` is for messages."""
+    fields: dict[str, Any] = {"name": entry}
+    if isinstance(entry, Mapping):
+        fields = dict(cast("Mapping[str, Any]", entry))
+    function = fields.get("function")  # as in the calls of OpenAI
+    if isinstance(function, dict):
+        fields = cast("dict[str, Any]", function)
+    arguments: Any = ANY
+    for key in ("arguments", "args", "kwargs", "input"):
+        if key in fields:
+            arguments = _parse_json(fields[key])
+            break
+    name = fields.get("name")
+    if not isinstance(name, str) or not (arguments is ANY or isinstance(arguments, Mapping)):
+        raise ValueError(
+            f"expected call {number} is {format_value(cast('object', entry))}: "
+            "give the name of a tool, or a mapping with its 'name' and 'arguments'"
         )
+    return _ExpectedCall(name, arguments)
 
 
-def _shown(call: TrajectoryStep) -> str:
-    fault = _read(call)[2]
-    return f"{call.address} is {call.text:.200}{f' ({fault})' if fault else ''}"
-
-
-def _said(one: tuple[str, Any]) -> str:
-    return (
-        one[0]
-        if one[1] is ANY
-        else f"{one[0]}({json.dumps(one[1], ensure_ascii=False, default=str):.200})"
-    )
+def _show_call(call: TrajectoryStep) -> str:
+    text = f"{call.address} is {call.text:.200}"
+    error = _parse_arguments(call).error
+    if error:
+        text += f" ({error})"
+    return text
 
 
 class NoRepeatedCalls(BuiltinCheck):
@@ -240,7 +313,7 @@ class NoRepeatedCalls(BuiltinCheck):
     def __call__(self, completion: Messages, prompt: Messages = "") -> bool | Score:
         seen: dict[Hashable, str] = {}
         for call in read_calls(prompt, completion):
-            first = seen.setdefault((call.name, _read(call)[1]), call.address)
+            first = seen.setdefault((call.name, _parse_arguments(call).key), call.address)
             if first != call.address and call.name not in self.allowed:
                 return _unmet(f"{call.address} repeats {first}: {call.text:.200}", call)
         return True
@@ -260,12 +333,14 @@ class RecoversFromErrors(BuiltinCheck):
     by_any_tool: Flag = False
 
     def __call__(self, completion: Messages, prompt: Messages = "") -> bool | Score:
-        calls, succeeded = read_calls(prompt, completion), set[str]()
-        for call in reversed(calls):
-            if call.failed and not (succeeded if self.by_any_tool else call.name in succeeded):
-                told = f"{call.address} ({call.name}) fails with {format_value(call.result)}"
+        succeeded: set[str] = set()  # the tools of later calls that succeeded
+        for call in reversed(read_calls(prompt, completion)):
+            has_recovered = bool(succeeded) if self.by_any_tool else call.name in succeeded
+            if call.failed and not has_recovered:
+                later_call = "later call" if self.by_any_tool else "later call of it"
                 return _unmet(
-                    f"{told}, and no later call{'' if self.by_any_tool else ' of it'} succeeds",
+                    f"{call.address} ({call.name}) fails with {format_value(call.result)}, "
+                    f"and no {later_call} succeeds",
                     call,
                 )
             if call.succeeded:
@@ -289,65 +364,88 @@ class FinalState(BuiltinCheck):
     def __call__(
         self, state: Mapping[str, Any], answer: Any = "", info: Info = None
     ) -> bool | Score:
-        expected = from_row(self.expected_in, answer, info) if self.equals is ANY else self.equals
+        expected = self.equals
+        if expected is ANY:
+            expected = from_row(self.expected_in, answer, info)
         names = self.at.split(".")
-        found, missing = value_at(state, names)
-        if missing == 0:
+        value, found = follow_path(state, names)
+        if found == 0:
             raise ValueError(
                 f"the state has no {names[0]!r}: it has {', '.join(map(str, state)) or 'nothing'}"
             )
-        if missing is not None:
-            return Score(False, f"there is no {'.'.join(names[: missing + 1])}")
-        where = difference(found, expected, self.at)
-        return not where or Score(False, where)
+        if found < len(names):
+            return Score(False, f"there is no {'.'.join(names[: found + 1])}")
+        reason = difference(value, expected, self.at)
+        if reason:
+            return Score(False, reason)
+        return True
 
 
 def from_row(path: str, answer: Any, info: Info) -> Any:
-    """What a rollout has at a path; a text that is JSON is read, as tables have it. Raises when there is nothing."""
-    head, *names = path.split(".")
-    found, missing = value_at(_loaded(required(answer) if head == "answer" else info), names)
-    if missing is not None:
+    """Return the value of a rollout at a path; JSON in texts, as in tables, is parsed.
+
+    Raises `ValueError` if there is none.
+    """
+    column, *names = path.split(".")
+    root = required(answer) if column == "answer" else info
+    value, found = follow_path(_parse_json(root), names)
+    if found < len(names):
         raise ValueError(f"this rollout has nothing at {path!r} to compare with")
-    return _loaded(found)
+    return _parse_json(value)
 
 
-def _loaded(value: Any) -> Any:
-    try:
-        return (
-            json.loads(value)
-            if isinstance(value, str) and value.lstrip().startswith(("{", "["))
-            else value
-        )
-    except ValueError:
-        return value
-
-
-def value_at(root: Any, names: Sequence[str]) -> tuple[Any, int | None]:
-    """The value at a path of keys and places; and the number of the first that is not there, or None."""
-    for number, name in enumerate(names):
+def _parse_json(value: Any) -> Any:
+    """Return a text that looks like a JSON object or list as that; any other value unchanged."""
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         try:
-            root = cast("list[Any]", root)[int(name)] if isinstance(root, list) else root[name]
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def follow_path(root: Any, names: Sequence[str]) -> tuple[Any, int]:
+    """Return the value at a path of keys and indices, and how many names of the path were found.
+
+    The value is None if one of them was not found.
+    """
+    value = root
+    for found, name in enumerate(names):
+        try:
+            key = int(name) if isinstance(value, list) else name
+            value = cast("Any", value)[key]
         except (LookupError, TypeError, ValueError):
-            return None, number
-    return root, None
+            return None, found
+    return value, len(names)
 
 
-def difference(found: Any, expected: Any, path: str = "") -> str:
-    """Where two values first differ, and how; empty for values that JSON takes for equal: 1 is 1.0, and not true."""
-    if isinstance(found, Mapping) and isinstance(expected, Mapping):
-        held, wanted = cast("Mapping[Any, Any]", found), cast("Mapping[Any, Any]", expected)
-        for name in dict.fromkeys((*wanted, *held)):
-            at = f"{path}.{name}" if path else f"{name}"
-            if name not in held or name not in wanted:
-                return (
-                    f"{at} is missing" if name in wanted else f"{at} is there, and is not expected"
-                )
-            if where := difference(held[name], wanted[name], at):
-                return where
-        return ""
+def difference(actual: Any, expected: Any, path: str = "") -> str:
+    """Return where and how two values first differ; empty for values that are equal in JSON.
+
+    In JSON, 1 equals 1.0, but not true.
+    """
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        return _mapping_difference(
+            cast("Mapping[Any, Any]", actual), cast("Mapping[Any, Any]", expected), path
+        )
     try:
-        same = json_key(found) == json_key(expected)
-    except TypeError:  # what JSON cannot hold
-        same = bool(found == expected)
-    told = f"{path or 'it'} is {format_value(cast('object', found))} where {format_value(expected)} is expected"
-    return "" if same else told
+        is_same = json_key(actual) == json_key(expected)
+    except TypeError:  # JSON cannot hold one of the values
+        is_same = bool(actual == expected)
+    if is_same:
+        return ""
+    shown = format_value(cast("object", actual))
+    return f"{path or 'it'} is {shown} where {format_value(expected)} is expected"
+
+
+def _mapping_difference(actual: Mapping[Any, Any], expected: Mapping[Any, Any], path: str) -> str:
+    for name in dict.fromkeys((*expected, *actual)):
+        inner_path = f"{path}.{name}" if path else f"{name}"
+        if name not in actual:
+            return f"{inner_path} is missing"
+        if name not in expected:
+            return f"{inner_path} is there, and is not expected"
+        reason = difference(actual[name], expected[name], inner_path)
+        if reason:
+            return reason
+    return ""

@@ -36,14 +36,14 @@ class Contains(BuiltinCheck):
         return (self.value,) if isinstance(self.value, str) else self.value
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
-        text, values = visible_text(completion, with_reasoning), self._values
+        text = visible_text(completion, with_reasoning)
         if self.ignore_case:
             text = text.casefold()
-        missing = [
-            value
-            for value in values
-            if (value.casefold() if self.ignore_case else value) not in text
-        ]
+        missing: list[str] = []
+        for value in self._values:
+            searched = value.casefold() if self.ignore_case else value
+            if searched not in text:
+                missing.append(value)
         if not missing or (self.any_of and len(missing) < len(self._values)):
             return True
         verb = "does" if len(missing) == 1 else "do"
@@ -61,9 +61,9 @@ class MaxWords(BuiltinCheck):
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
         words = _count_words(completion, with_reasoning)
-        return words <= self.limit or Score(
-            False, f"{format_count(words, 'word')}, {self.limit} allowed"
-        )
+        if words <= self.limit:
+            return True
+        return Score(False, f"{format_count(words, 'word')}, {self.limit} allowed")
 
 
 class MinWords(BuiltinCheck):
@@ -77,9 +77,9 @@ class MinWords(BuiltinCheck):
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
         words = _count_words(completion, with_reasoning)
-        return words >= self.limit or Score(
-            False, f"{format_count(words, 'word')}, {self.limit} needed"
-        )
+        if words >= self.limit:
+            return True
+        return Score(False, f"{format_count(words, 'word')}, {self.limit} needed")
 
 
 def _count_words(completion: Messages, with_reasoning: bool) -> int:
@@ -99,14 +99,12 @@ class CodeBlock(BuiltinCheck):
     language: Text | None = None
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
-        wanted = None if self.language is None else self.language.lower()
-        languages = [
-            language for language, _ in find_fenced_blocks(visible_text(completion, with_reasoning))
-        ]
-        if wanted in languages or (wanted is None and languages):
-            return True
+        blocks = find_fenced_blocks(visible_text(completion, with_reasoning))
+        languages = [language for language, _ in blocks]
         if not languages:
             return Score(False, "there is no fenced code block")
+        if self.language is None or self.language.lower() in languages:
+            return True
         return Score(False, f"no fenced code block is marked {self.language}")
 
 
@@ -132,10 +130,14 @@ class Regex(BuiltinCheck):
 
     @cached_property
     def _compiled(self) -> Any:
-        letters = {"i": self.ignore_case, "m": self.multiline, "s": self.dot_all}
-        return compiled(
-            self.pattern, "".join(letter for letter, is_set in letters.items() if is_set)
-        )
+        flags = ""
+        if self.ignore_case:
+            flags += "i"
+        if self.multiline:
+            flags += "m"
+        if self.dot_all:
+            flags += "s"
+        return compiled(self.pattern, flags)
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
         text = visible_text(completion, with_reasoning)
@@ -154,21 +156,22 @@ class Regex(BuiltinCheck):
         return is_short_search(self.pattern, visible_text(completion, with_reasoning))
 
 
-_OPENING = 400  # characters in which a refusal shows; what a text says further down is mostly about something
+# The characters at the beginning in which a refusal is found. Further down, the same words are mostly
+# about something else.
+_OPENING = 400
 
 
 @cache
 def _phrases() -> tuple[str, ...]:
-    """How refusals open, in small letters, written out in full and without punctuation, as the check looks for them."""
-    return tuple(
-        phrase
-        for phrases in read_toml("assay.checks", "refusals.toml").values()
-        for phrase in phrases
-    )
+    """Return phrases of refusals in lower case, without contractions and punctuation."""
+    phrases: list[str] = []
+    for phrases_of_language in read_toml("assay.checks", "refusals.toml").values():
+        phrases += phrases_of_language
+    return tuple(phrases)
 
 
-_SAME_LETTER = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\uff07\u00b4`", "'"))
-_IN_FULL = (
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\uff07\u00b4`", "'"))
+_CONTRACTIONS = (
     (re.compile(r"\bcan(?:'t| not)\b"), "cannot"),
     (re.compile(r"\bwon't\b"), "will not"),
     (re.compile(r"\bi'm\b"), "i am"),
@@ -185,14 +188,12 @@ class Refusal(BuiltinCheck):
     """
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
-        opening = (
-            visible_text(completion, with_reasoning)
-            .lstrip()[:_OPENING]
-            .translate(_SAME_LETTER)
-            .casefold()
-        )
+        text = visible_text(completion, with_reasoning).lstrip()
+        opening = text[:_OPENING].translate(_APOSTROPHES).casefold()
         opening = re.sub(r"[^\w']+", " ", opening)
-        for short, full in _IN_FULL:
-            opening = short.sub(full, opening)
-        phrase = next((phrase for phrase in _phrases() if phrase in opening), None)
-        return False if phrase is None else Score(True, f"it says {phrase!r}")
+        for contraction, full in _CONTRACTIONS:
+            opening = contraction.sub(full, opening)
+        for phrase in _phrases():
+            if phrase in opening:
+                return Score(True, f"it says {phrase!r}")
+        return False

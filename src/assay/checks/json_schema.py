@@ -19,7 +19,7 @@ from assay.types import Messages
 
 
 class JsonValid(BuiltinCheck):
-    """The text is JSON; with `fenced`, the last fenced block may be it instead, one marked `json` before others.
+    """The text is JSON. With `fenced`, the last fenced block may be JSON instead, preferably one marked `json`.
 
     >>> JsonValid()('{"a": 1').reason
     "no JSON: Expecting ',' delimiter: line 1 column 8 (char 7)"
@@ -40,7 +40,7 @@ class JsonValid(BuiltinCheck):
 class JsonSchema(BuiltinCheck):
     """The text is JSON, as for `JsonValid`, and fits the JSON Schema `schema`, whose references are never fetched.
 
-    A comparison that takes longer than `timeout_seconds` of work is an error, never a no.
+    A comparison that takes longer than `timeout_seconds` of work is an error, not a failed check.
 
     >>> JsonSchema({"type": "object", "required": ["verdict"]})('{"score": 3}').reason
     "at the top: 'verdict' is a required property"
@@ -73,21 +73,25 @@ class JsonSchema(BuiltinCheck):
             first = first_error(self._validator, value, self.timeout_seconds)
         except RecursionError:
             raise ValueError("the JSON is nested too deep to compare with the schema") from None
-        return first is None or Score(False, f"at {place(first)}: {first.message:.300}")
+        if first is None:
+            return True
+        return Score(False, f"at {place(first)}: {first.message:.300}")
 
 
 def read_json(text: str, *, fenced: bool) -> Any:
     """Return the JSON of a text or its last fenced block; raises `ValueError`, or `RecursionError` if too deep."""
     try:
-        return _loaded(text)
+        return _parse(text)
     except ValueError:
-        block = None if not fenced else extract_code(text, "json") or extract_code(text)
+        if not fenced:
+            raise
+        block = extract_code(text, "json") or extract_code(text)
         if block is None:
             raise
-    return _loaded(block)
+    return _parse(block)
 
 
-def _loaded(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -101,17 +105,17 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-# How `jsonschema` asks about one keyword: validator, its value, the instance, the schema.
+# A function of `jsonschema` for a keyword: of the validator, its value, the instance and the schema.
 Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any]]
 
 PATTERN_SECONDS = 1.0  # how long one match of a schema's pattern may take
 
 
 def validator_of(schema: Any) -> Any:
-    """A `jsonschema` validator for a schema, or an error that says what is wrong with it."""
+    """Return a `jsonschema` validator for a schema. Raise `RubricError` if the schema is wrong."""
     exceptions = import_extra("jsonschema.exceptions", "json_schema")
     try:
-        return _built(schema)
+        return _build_validator(schema)
     except exceptions.SchemaError as error:
         raise RubricError(
             f"json_schema: the schema is wrong at {place(error)}: {error.message:.300}"
@@ -121,79 +125,92 @@ def validator_of(schema: Any) -> Any:
 
 
 class _Deadline(threading.local):
-    """Until when this thread may work on one value, by its own processor time: load does not count."""
+    """The deadline of this thread for one value, in its own processor time, so load does not count."""
 
     end = float("inf")
     seconds = 0.0
 
     def check(self) -> None:
         if time.thread_time() > self.end:
-            told = f"the JSON was still being compared with the schema after {self.seconds:g} s of work"
-            advice = "give a larger timeout_seconds, or a schema with fewer alternatives inside alternatives"
-            raise TimeoutError(f"{told}: {advice}")
+            raise TimeoutError(
+                f"the JSON was still being compared with the schema after {self.seconds:g} s of "
+                "work: give a larger timeout_seconds, or a schema with fewer alternatives inside "
+                "alternatives"
+            )
 
 
 _deadline = _Deadline()
 
 
 def first_error(validator: Any, value: Any, seconds: float) -> Any:
-    """The first thing that is wrong with a value, or None; raises `TimeoutError` after `seconds` of work."""
-    _deadline.seconds, _deadline.end = seconds, time.thread_time() + seconds
+    """Return the first error in a value, or None. Raise `TimeoutError` after `seconds` of work."""
+    _deadline.seconds = seconds
+    _deadline.end = time.thread_time() + seconds
     return next(validator.iter_errors(value), None)
 
 
 def place(error: Any) -> str:
-    """Where in a value a `jsonschema` error is: `items[2].name`."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
-    return "".join(steps).removeprefix(".")[:200] or "the top"
+    """Return the path of a `jsonschema` error in the value: `items[2].name`."""
+    path = ""
+    for step in error.absolute_path:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path.removeprefix(".")[:200] or "the top"
 
 
-def _built(schema: Any) -> Any:
+def _build_validator(schema: Any) -> Any:
     from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY, specification_with
 
     validators: Any = import_module("jsonschema.validators")
     specifications: Any = import_module("jsonschema_specifications")
-    draft: Any = None if schema in (True, False) else schema.get("$schema")
-    known = {"$schema": draft} if isinstance(draft, str) else {}
-    kind: Any = validators.validator_for(known, default=validators.Draft202012Validator)
+    draft: Any = None
+    if schema not in (True, False):
+        draft = schema.get("$schema")
+    kind: Any = validators.Draft202012Validator
+    if isinstance(draft, str):
+        kind = validators.validator_for({"$schema": draft}, default=kind)
     kind.check_schema(schema)
     if draft is not None:
-        # With the mark left in, `$ref: "#"` would go back to the draft's own keywords.
+        # With `$schema`, a `$ref: "#"` would use the draft's own keywords.
         schema = {key: value for key, value in schema.items() if key != "$schema"}
     dialect = specification_with(kind.META_SCHEMA["$schema"], default=DRAFT202012)
     resource: Any = dialect.create_resource(schema)
     _refuse_unresolvable(resource, specifications.REGISTRY.resolver_with_root(resource))
     safe = validators.extend(kind, _safe_keywords(kind.VALIDATORS))
-    # A registry of our own, since the usual one fetches what it does not know.
+    # An empty registry, since the default one fetches unknown references.
     return safe(schema, registry=EMPTY_REGISTRY)
 
 
 def _refuse_unresolvable(resource: Any, resolver: Any) -> None:
     from referencing.exceptions import Unresolvable
 
-    contents: dict[str, Any] = {} if resource.contents in (True, False) else resource.contents
-    for reference in (contents.get("$ref"), contents.get("$dynamicRef")):
+    contents: dict[str, Any] = {}
+    if resource.contents not in (True, False):
+        contents = resource.contents
+    for keyword in ("$ref", "$dynamicRef"):
+        reference = contents.get(keyword)
+        if not isinstance(reference, str):
+            continue
         try:
-            _ = resolver.lookup(reference) if isinstance(reference, str) else None
+            resolver.lookup(reference)
         except Unresolvable:
-            told = f"json_schema: {reference!r} is not in the schema, and nothing is fetched"
-            raise RubricError(f"{told}: put it under $defs") from None
+            raise RubricError(
+                f"json_schema: {reference!r} is not in the schema, and nothing is fetched: "
+                "put it under $defs"
+            ) from None
     for inner in resource.subresources():
         _refuse_unresolvable(inner, resolver.in_subresource(inner))
 
 
-def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
-    """All keywords, each of which looks at the deadline first; patterns have a limit on each match."""
+def _safe_keywords(keywords: Mapping[str, Keyword]) -> dict[str, Keyword]:
+    """Return all keywords. Each checks the deadline first, and patterns have a timeout for each match."""
     from jsonschema.exceptions import ValidationError
 
-    # In linear time; `jsonschema` compares each with each.
+    # It takes linear time; `jsonschema` compares all pairs.
     def unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if (
-            value
-            and validator.is_type(instance, "array")
-            and len(set(map(json_key, instance))) < len(instance)
-        ):
-            yield ValidationError(f"{instance!r} has non-unique elements")
+        if value and validator.is_type(instance, "array"):
+            distinct = {json_key(item) for item in instance}
+            if len(distinct) < len(instance):
+                yield ValidationError(f"{instance!r} has non-unique elements")
 
     def pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         if validator.is_type(instance, "string") and not _matches(value, instance):
@@ -201,44 +218,57 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
 
     def pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         if validator.is_type(instance, "object"):
-            for each, inner in value.items():
-                for key in (key for key in instance if _matches(each, key)):
-                    yield from validator.descend(instance[key], inner, path=key, schema_path=each)
+            for name_pattern, inner in value.items():
+                for key in instance:
+                    if _matches(name_pattern, key):
+                        yield from validator.descend(
+                            instance[key], inner, path=key, schema_path=name_pattern
+                        )
 
-    def additional(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    def additional_properties(
+        validator: Any, value: Any, instance: Any, schema: Any
+    ) -> Iterator[Any]:
         patterns = schema.get("patternProperties", {})
         if patterns and validator.is_type(instance, "object"):
-            named = schema.get("properties", {})
-            other = (
-                key
-                for key in instance
-                if key not in named and not any(_matches(p, key) for p in patterns)
-            )
-            instance, schema = {key: instance[key] for key in other}, {}
-        yield from own["additionalProperties"](validator, value, instance, schema)
+            # `jsonschema` would match the patterns itself, so it gets only the additional properties.
+            additional: dict[str, Any] = {}
+            for key, item in instance.items():
+                is_named = key in schema.get("properties", {})
+                if not is_named and not any(_matches(pattern, key) for pattern in patterns):
+                    additional[key] = item
+            instance = additional
+            schema = {}
+        yield from keywords["additionalProperties"](validator, value, instance, schema)
 
-    safe = {**own, "pattern": pattern, "patternProperties": pattern_properties}
-    safe |= {"additionalProperties": additional, "uniqueItems": unique_items}
+    safe: dict[str, Keyword] = {
+        **keywords,
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional_properties,
+        "uniqueItems": unique_items,
+    }
 
     def with_deadline(keyword: Keyword) -> Keyword:
-        # Alternatives inside alternatives take exponential time, and every step of it is some keyword's.
-        def checked(*arguments: Any) -> Iterator[Any]:
+        # Alternatives inside alternatives take exponential time, and every step of it calls a keyword.
+        def check_deadline_first(*arguments: Any) -> Iterator[Any]:
             _deadline.check()
             return keyword(*arguments)
 
-        return checked
+        return check_deadline_first
 
-    return {name: with_deadline(keyword) for name, keyword in safe.items() if name in own}
+    return {name: with_deadline(keyword) for name, keyword in safe.items() if name in keywords}
 
 
 def json_key(value: Any) -> Hashable:
-    """What equal values of JSON share, and no others: 1 and 1.0 do, 1 and true do not."""
+    """Return a key that only values which are equal in JSON share: 1 and 1.0, but not 1 and true."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
         return "object", frozenset((name, json_key(inner)) for name, inner in members)
     if isinstance(value, list):
         return "array", tuple(map(json_key, cast("list[Any]", value)))
-    return ("boolean", value) if isinstance(value, bool) else (isinstance(value, str), value)
+    if isinstance(value, bool):
+        return "boolean", value
+    return isinstance(value, str), value
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -76,11 +76,25 @@ class MathEqual(BuiltinCheck):
             except Exception as error:  # noqa: BLE001 - the parser is the user's
                 return Score.failed(error)
 
-        found = await map_with_pauses(read, completions)
-        asked = [pair for pair in zip(answers, found, strict=True) if type(pair[1]) is not Score]
+        readings = await map_with_pauses(read, completions)
+        scores: dict[int, Score] = {}  # by the index of the completion
+        pairs: dict[int, tuple[Any, Any]] = {}  # the answers to compare
+        for index, reading in enumerate(readings):
+            if type(reading) is Score:
+                scores[index] = reading
+            else:
+                pairs[index] = (answers[index], reading)
         verdicts = await math.verify_many_async(
-            asked, options=self.options, timeout=self.timeout_seconds, at_once=self.max_workers
+            list(pairs.values()),
+            options=self.options,
+            timeout=self.timeout_seconds,
+            at_once=self.max_workers,
         )
+        self._log_late(verdicts)
+        scores.update(zip(pairs, await map_with_pauses(_score, verdicts), strict=True))
+        return [scores[index] for index in range(len(readings))]
+
+    def _log_late(self, verdicts: Sequence[MathVerdict]) -> None:
         late = sum(verdict.status == "out_of_time" for verdict in verdicts)
         if late:
             logger.log(
@@ -90,8 +104,6 @@ class MathEqual(BuiltinCheck):
                 len(verdicts),
                 self.timeout_seconds,
             )
-        scores = iter(await map_with_pauses(_score, verdicts))
-        return [answer if type(answer) is Score else next(scores) for answer in found]
 
     def read(
         self,
@@ -99,7 +111,7 @@ class MathEqual(BuiltinCheck):
         parser: Parser | None = None,
         with_reasoning: bool = False,
     ) -> Any:
-        """The answer to compare, or a score at once when there is none."""
+        """Return the answer to compare, or a `Score` if there is none."""
         if self.strict:
             return _STRICT.parse_answer(completion) or _NO_BOX
         if not self.extract:
@@ -111,7 +123,7 @@ class MathEqual(BuiltinCheck):
 
 
 def _load() -> None:
-    """Have what comparing needs, so that the first batch is not held up, or say what is missing."""
+    """Import what comparing needs, so that the first batch is not delayed. Raise if it is missing."""
     import_extra("assay.math.algebra", "mathematics", extra="math", package="python-flint")
     if find_spec("math_verify") is None:
         raise MissingExtraError("mathematics", package="math-verify", extra="math")
