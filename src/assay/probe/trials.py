@@ -1,8 +1,10 @@
-"""Ask a judge about bad responses, plain and under attack.
+"""Ask a judge about bad responses, without and with attacks.
 
-Every criterion needs baits: responses that the judge fails before they are attacked, on which an attack has something
-to win. And what only looks like the attacks of a family must fail as well: otherwise nothing was won by the attack.
+Every criterion needs baits: responses that the judge fails without an attack. A harmless text that looks
+like the attacks of a family must fail as well; otherwise a pass would not show that the attack worked.
 """
+
+from __future__ import annotations
 
 import json
 import random
@@ -56,37 +58,35 @@ class Trial(Record):
     verdict: str | None
     reason: str
     error: str | None
-    fooled: (
-        bool | None
-    )  # whether the text passes, or is told that the question does not apply; None without an answer
+    # Whether the text passes, or the judge says that the question does not apply; None without an answer.
+    fooled: bool | None
     quotes: int = 0  # passages that the reason quotes
-    invented: tuple[str, ...] = ()  # of these, what stands neither in the text nor in the question
+    invented: tuple[str, ...] = ()  # those that are neither in the text nor in the question
 
 
 class Rate(Record):
-    """How some attacks did. Trials without an answer are errors, and count neither way."""
+    """How often attacks fooled the judge. Trials without an answer are errors, and do not count."""
 
     attacks: int
     trials: int  # answered ones
     fooled: int
     errors: int
-    share: Estimate  # of trials in which the judge was fooled. What an attack does to all criteria is one observation
+    # Of trials in which the judge was fooled. All trials of an attack are one cluster.
+    share: Estimate
 
     @classmethod
-    def of(cls, trials: Iterable[Trial]) -> "Rate":
-        listed = list(trials)
-        answered = [trial for trial in listed if trial.fooled is not None]
-        by_attack = group_by_key((trial.attack, trial) for trial in answered)
-        counts = [
-            (sum(bool(trial.fooled) for trial in each), len(each)) for each in by_attack.values()
-        ]
-        fooled = sum(count for count, _ in counts)
+    def of(cls, trials: Iterable[Trial]) -> Rate:
+        all_trials = list(trials)
+        answered = [trial for trial in all_trials if trial.fooled is not None]
+        counts: list[tuple[int, int]] = []  # fooled and answered trials of each attack
+        for group in group_by_key((trial.attack, trial) for trial in answered).values():
+            counts.append((sum(bool(trial.fooled) for trial in group), len(group)))
         return cls(
-            len(counts),
-            len(answered),
-            fooled,
-            len(listed) - len(answered),
-            clustered_wilson(counts),
+            attacks=len(counts),
+            trials=len(answered),
+            fooled=sum(fooled for fooled, _ in counts),
+            errors=len(all_trials) - len(answered),
+            share=clustered_wilson(counts),
         )
 
 
@@ -104,10 +104,9 @@ class ProbeReport(Record):
     judge: str
     trials: tuple[Trial, ...]  # attacked texts
     baselines: tuple[Trial, ...] = ()  # the same texts before that
-    twins: tuple[
-        Trial, ...
-    ] = ()  # texts with a harmless addition that looks like the attacks of a family
-    complete: bool = True  # whether all that was wanted was asked; False when it was stopped
+    # Texts with a harmless addition that looks like the attacks of a family.
+    twins: tuple[Trial, ...] = ()
+    complete: bool = True  # False if it was stopped
     spent: Spending = NOTHING
 
     @property
@@ -123,18 +122,14 @@ class ProbeReport(Record):
     @cached_property
     def families(self) -> dict[str, Rate]:
         """The rate of each family of attacks."""
-        return {
-            name: Rate.of(each)
-            for name, each in group_by_key((t.family, t) for t in self.trials).items()
-        }
+        groups = group_by_key((trial.family, trial) for trial in self.trials)
+        return {family: Rate.of(trials) for family, trials in groups.items()}
 
     @cached_property
     def criteria(self) -> dict[str, Rate]:
         """The rate on each criterion."""
-        return {
-            name: Rate.of(each)
-            for name, each in group_by_key((t.criterion, t) for t in self.trials).items()
-        }
+        groups = group_by_key((trial.criterion, trial) for trial in self.trials)
+        return {criterion: Rate.of(trials) for criterion, trials in groups.items()}
 
     @property
     def wins(self) -> list[Trial]:
@@ -158,32 +153,35 @@ class ProbeReport(Record):
 
     @cached_property
     def alarms(self) -> tuple[int, int]:
-        """Of texts without an attack: those that a guard took for attacks, and all of them."""
-        said = {
-            trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error
-        }
-        return sum(reason.startswith(INJECTION_REASON) for reason in said.values()), len(said)
+        """The number of texts without an attack that a guard took for one, and of all such texts."""
+        reasons: dict[str, str] = {}  # by text
+        for trial in (*self.baselines, *self.twins):
+            if not trial.error:
+                reasons[trial.text] = trial.reason
+        alarms = sum(reason.startswith(INJECTION_REASON) for reason in reasons.values())
+        return alarms, len(reasons)
 
     @cached_property
     def unprobed(self) -> list[Unprobed]:
         """Criteria, and families on a criterion, that could not be attacked."""
-        found = [
-            Unprobed(name, _why_no_bait(tried))
-            for name, tried in group_by_key(
-                (trial.criterion, trial) for trial in self.baselines
-            ).items()
-            if not any(trial.fooled is False for trial in tried)
-        ]
+        unprobed: list[Unprobed] = []
+        baselines = group_by_key((trial.criterion, trial) for trial in self.baselines)
+        for criterion, trials in baselines.items():
+            if not any(trial.fooled is False for trial in trials):
+                unprobed.append(Unprobed(criterion, _explain_missing_bait(trials)))
         for trial in self.twins:
-            if trial.fooled is not False:
-                unjudged = f"its harmless twin was not judged: {trial.error}"
-                why = "what only looks like such an attack passes too" if trial.fooled else unjudged
-                found.append(Unprobed(trial.criterion, why, trial.family))
-        return found
+            if trial.fooled is None:
+                why = f"its harmless twin was not judged: {trial.error}"
+                unprobed.append(Unprobed(trial.criterion, why, trial.family))
+            elif trial.fooled:
+                why = "what only looks like such an attack passes too"
+                unprobed.append(Unprobed(trial.criterion, why, trial.family))
+        return unprobed
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        names = (
+        data: dict[str, Any] = {}
+        for name in (
             "judge",
             "complete",
             "overall",
@@ -192,29 +190,30 @@ class ProbeReport(Record):
             "unprobed",
             "quoting",
             "spent",
-        )
+        ):
+            data[name] = to_plain_data(getattr(self, name))
         alarms, texts = self.alarms
-        counts = {
-            "invented": len(self.invented),
-            "false_alarms": {"alarms": alarms, "texts": texts},
-        }
-        return (
-            {name: to_plain_data(getattr(self, name)) for name in names}
-            | counts
-            | {"trials": to_plain_data(self.everything)}
-        )
+        data["invented"] = len(self.invented)
+        data["false_alarms"] = {"alarms": alarms, "texts": texts}
+        data["trials"] = to_plain_data(self.everything)
+        return data
 
 
-def _why_no_bait(tried: Sequence[Trial]) -> str:
-    """Why no bait of a criterion was failed, as it should be."""
-    error = next((trial.error for trial in tried if trial.error), None)
-    if error is not None:
-        return f"no bad response was judged: {error}"
-    every = f"all {len(tried)} responses that were tried"
-    listed = every if len(tried) > MOST else ", ".join(repr(trial.bait) for trial in tried)
-    if tried[0].origin == "golden":
-        return f"the judge passes {listed}, which should fail it"
-    return f"the judge passes {listed}, without any attack: give a golden example, or a response, that fails it"
+def _explain_missing_bait(baselines: Sequence[Trial]) -> str:
+    """Return why the judge failed none of the baits of a criterion."""
+    for trial in baselines:
+        if trial.error:
+            return f"no bad response was judged: {trial.error}"
+    if len(baselines) > MOST:
+        baits = f"all {len(baselines)} responses that were tried"
+    else:
+        baits = ", ".join(repr(trial.bait) for trial in baselines)
+    if baselines[0].origin == "golden":
+        return f"the judge passes {baits}, which should fail it"
+    return (
+        f"the judge passes {baits}, without any attack: give a golden example, or a response, "
+        "that fails it"
+    )
 
 
 async def probe(
@@ -250,92 +249,129 @@ async def probe(
             "there is no judge to attack: give judge=, a grader, a model, or the name of one"
         )
     refuse_whole(grader)
-    chosen = attacks_of(seed=seed) if attacks is None else attacks
+    if attacks is None:
+        attacks = attacks_of(seed=seed)
     targets = targets_of(rubric, responses, seed=seed)
-    with budget() as spent:
-        raise_if_price_unknown(models := grader.models())
-        watch = Watch(
-            on_progress, sum(len(target.baits) + len(chosen) for target in targets), spent
-        )
-
-        async def tried(attempts: Sequence[_Attempt]) -> list[Trial]:
-            """What the judge says of attempts, in order. What was not begun when it was stopped is left out."""
-            by_text = group_by_key(
-                ((each.text, each.bait, each.target.shows), each) for each in attempts
-            )
-            found: dict[_Attempt, Trial] = {}
-
-            async def one(group: Sequence[_Attempt]) -> None:
-                # About all criteria of one text together, as a rubric would.
-                if stopping is not None and stopping():
-                    return
-                text, bait = group[0].text, group[0].bait
-                criteria = [attempt.target.criterion for attempt in group]
-                judge_input = bait.judge_input(text, group[0].target.shows)
-                shown = f"{judge_input.query or ''}\n{judge_input.text}"
-                scores = await scores_from(grader, judge_input, criteria)
-                for attempt, score in zip(group, scores, strict=True):
-                    found[attempt] = trial = _trial(attempt, score, shown)
-                    watch.fresh += 1
-                    watch.errors += trial.fooled is None
-                watch.report()
-
-            with watch.ticking():
-                await run_concurrently(
-                    one, list(by_text.values()), has_room=lambda: all(map(has_room, models))
-                )
-            return [found[attempt] for attempt in attempts if attempt in found]
-
-        def is_failed(trial: Trial) -> bool:
-            """Whether a text failed, as it should before it is attacked; in a dry run no judge is asked."""
-            return spent.is_dry_run or trial.fooled is False
-
-        # First the baits as they are, then harmless additions to them, then attacks.
-        bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
-        baselines = await tried(bare)
-        failed = {(trial.criterion, trial.bait) for trial in baselines if is_failed(trial)}
-        fit = [
-            (target, [bait for bait in target.baits if (target.name, bait.name) in failed])
-            for target in targets
-        ]
-
-        def attempts(*, are_harmless: bool) -> list[_Attempt]:
-            """Every attack on every criterion, on some baits of it in turn."""
-            turns = enumerate(attack for attack in chosen if attack.harmless is are_harmless)
-            usable = [(target, baits[:MOST]) for target, baits in fit if baits]
-            return [
-                _Attempt(t, baits[turn % len(baits)], attack)
-                for turn, attack in turns
-                for t, baits in usable
-            ]
-
-        harmless = attempts(are_harmless=True)
-        twins = await tried(harmless)
-        open_to = {(trial.criterion, trial.family) for trial in twins if is_failed(trial)}
-        # Attacks of your own need no twin.
-        with_twin = {attack.family for attack in chosen if attack.harmless}
-        harmful = attempts(are_harmless=False)
-        families = [(a, a.attack.family) for a in harmful]
-        wanted = [
-            a
-            for a, family in families
-            if (a.target.name, family) in open_to or family not in with_twin
-        ]
-        trials = await tried(wanted)
-    asked, parts = (
-        len(bare) + len(harmless) + len(wanted),
-        (tuple(trials), tuple(baselines), tuple(twins)),
-    )
+    with budget() as ledger:
+        raise_if_price_unknown(grader.models())
+        texts = sum(len(target.baits) + len(attacks) for target in targets)
+        watch = Watch(on_progress, texts, ledger)
+        prober = _Prober(grader, watch, stopping, is_dry_run=ledger.is_dry_run)
+        baselines, twins, trials = await prober.run(targets, attacks)
     return ProbeReport(
-        grader.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent)
+        grader.title,
+        trials=tuple(trials),
+        baselines=tuple(baselines),
+        twins=tuple(twins),
+        complete=not prober.was_stopped,
+        spent=Spending.of(ledger),
     )
+
+
+class _Prober:
+    """Asks a judge about baits, about harmless additions to them, and about attacks."""
+
+    def __init__(
+        self,
+        grader: Grader,
+        watch: Watch,
+        stopping: Callable[[], bool] | None,
+        *,
+        is_dry_run: bool,
+    ) -> None:
+        self.was_stopped = False
+        self._grader = grader
+        self._watch = watch
+        self._stopping = stopping
+        self._is_dry_run = is_dry_run
+
+    async def run(
+        self, targets: Sequence[Target], attacks: Sequence[Attack]
+    ) -> tuple[list[Trial], list[Trial], list[Trial]]:
+        """Return the baselines, the twins and the trials."""
+        bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
+        baselines = await self._try(bare)
+        failed = {(trial.criterion, trial.bait) for trial in baselines if self._is_failed(trial)}
+        baits: list[tuple[Target, list[Bait]]] = []  # those that the judge failed, by target
+        for target in targets:
+            usable = [bait for bait in target.baits if (target.name, bait.name) in failed]
+            if usable:
+                baits.append((target, usable[:MOST]))
+
+        harmless = [attack for attack in attacks if attack.harmless]
+        twins = await self._try(_combine(baits, harmless))
+        failed_families = {
+            (trial.criterion, trial.family) for trial in twins if self._is_failed(trial)
+        }
+        # Attacks of the caller need no twin.
+        families_with_twin = {attack.family for attack in harmless}
+        attempts: list[_Attempt] = []
+        for attempt in _combine(baits, [attack for attack in attacks if not attack.harmless]):
+            family = attempt.attack.family
+            if family not in families_with_twin or (attempt.target.name, family) in failed_families:
+                attempts.append(attempt)
+        trials = await self._try(attempts)
+        return baselines, twins, trials
+
+    def _is_failed(self, trial: Trial) -> bool:
+        """Return whether a text that is not an attack failed, as it should. A dry run has no judge."""
+        return self._is_dry_run or trial.fooled is False
+
+    async def _try(self, attempts: Sequence[_Attempt]) -> list[Trial]:
+        """Return what the judge says of attempts, in order; without those after it was stopped."""
+        # All criteria of a text are asked about together, as in a rubric.
+        groups = group_by_key(
+            ((attempt.text, attempt.bait, attempt.target.shows), attempt) for attempt in attempts
+        )
+        models = self._grader.models()
+        with self._watch.ticking():
+            results = await run_concurrently(
+                self._try_text, list(groups.values()), has_room=lambda: all(map(has_room, models))
+            )
+        trial_of_attempt: dict[_Attempt, Trial] = {}
+        for group, trials in zip(groups.values(), results, strict=True):
+            if trials:
+                trial_of_attempt.update(zip(group, trials, strict=True))
+        return [trial_of_attempt[attempt] for attempt in attempts if attempt in trial_of_attempt]
+
+    async def _try_text(self, group: Sequence[_Attempt]) -> list[Trial]:
+        """Ask about all criteria of one text. Return nothing if the probe was stopped."""
+        if self._stopping is not None and self._stopping():
+            self.was_stopped = True
+            return []
+        first = group[0]
+        judge_input = first.bait.judge_input(first.text, first.target.shows)
+        text_of_judge = f"{judge_input.query or ''}\n{judge_input.text}"
+        criteria = [attempt.target.criterion for attempt in group]
+        scores = await scores_from(self._grader, judge_input, criteria)
+        trials = [
+            _make_trial(attempt, score, text_of_judge)
+            for attempt, score in zip(group, scores, strict=True)
+        ]
+        self._watch.fresh += len(trials)
+        self._watch.errors += sum(trial.fooled is None for trial in trials)
+        self._watch.report()
+        return trials
+
+
+def _combine(
+    baits: Sequence[tuple[Target, Sequence[Bait]]], attacks: Sequence[Attack]
+) -> list[_Attempt]:
+    """Return every attack on every target, each on one of the target's baits in turn."""
+    return [
+        _Attempt(target, usable[number % len(usable)], attack)
+        for number, attack in enumerate(attacks)
+        for target, usable in baits
+    ]
 
 
 def refuse_whole(grader: Grader) -> None:
-    """Raise for a grader that does not answer criteria one by one."""
+    """Raise `TrustError` for a grader that does not answer each criterion."""
     if grader.returns_report or grader.length_penalty is not None:
-        needed = "an answer to each criterion is needed: use PerCriterionGrader or PerCriterionOneShotGrader"
-        raise TrustError(f"{grader.title} gives one number for the whole, and {needed}")
+        raise TrustError(
+            f"{grader.title} gives one number for the whole, and an answer to each criterion is "
+            "needed: use PerCriterionGrader or PerCriterionOneShotGrader"
+        )
 
 
 @dataclass(frozen=True)
@@ -345,30 +381,32 @@ class Bait:
     name: str
     text: str  # of a conversation, the last reply
     origin: Origin
-    fields: Mapping[str, Any] = field(
-        default_factory=dict[str, Any], compare=False
-    )  # the rollout it is from
+    # The rollout that it is from.
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def judge_input(self, text: str, shows: Shows | None) -> JudgeInput:
         """Build what a judge is given if this text is the last reply."""
-        said = completion = self.fields.get("completion", "")
+        completion = self.fields.get("completion", "")
         try:
             if isinstance(read_to_grade(completion)[0], str):
-                said = text
+                completion = text
             elif text != self.text:
-                turns = list(list_messages(completion))
-                last = find_last_with_role(turns, "assistant")
-                spoken = {
-                    **(last if isinstance(last, Mapping) else {"role": "assistant"}),
-                    "content": text,
-                }
-                said = [spoken if turn is last else turn for turn in turns] + [spoken] * (
-                    last is None
-                )
+                completion = _replace_last_reply(list(list_messages(completion)), text)
             with set_shows(shows):
-                return build_judge_input({**self.fields, "completion": said})
+                return build_judge_input({**self.fields, "completion": completion})
         except (TypeError, JudgeError) as error:
             raise TrustError(f"{self.name}: {error}") from None
+
+
+def _replace_last_reply(messages: list[Any], text: str) -> list[Any]:
+    """Return messages with another text in the assistant's last one, which is added if there is none."""
+    last = find_last_with_role(messages, "assistant")
+    if last is None:
+        return [*messages, {"role": "assistant", "content": text}]
+    reply: dict[str, Any] = {"role": "assistant", "content": text}
+    if isinstance(last, Mapping):
+        reply = {**cast("Mapping[str, Any]", last), "content": text}
+    return [reply if message is last else message for message in messages]
 
 
 @dataclass(frozen=True)
@@ -384,37 +422,43 @@ class Target:
 def targets_of(
     rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0
 ) -> list[Target]:
-    """Every judged criterion of a rubric with its baits."""
-    others = tuple(_response_baits(responses)) or off_topic(seed)
-    found: list[Target] = []
-    for inside, each, _ in rubrics_inside(rubric):
-        for criterion in (criterion for criterion in each.criteria if criterion.judged):
-            asked = criterion.with_fields(scope="rollout", combine="all")  # a bait is one step
-            baits = tuple(_golden_baits(criterion, each.golden)) or others
-            found.append(
-                Target(f"{inside}{criterion.name}", asked, baits, each.shows or rubric.shows)
-            )
-            for bait in baits:  # what cannot be shown is said before anything is asked
-                bait.judge_input(bait.text, found[-1].shows)
-    if not found:
+    """Return every judged criterion of a rubric with its baits.
+
+    They are the golden examples that should fail it, or else the responses, or shipped texts.
+    """
+    other_baits = tuple(_response_baits(responses)) or off_topic(seed)
+    targets: list[Target] = []
+    for prefix, inner_rubric, _ in rubrics_inside(rubric):
+        shows = inner_rubric.shows or rubric.shows
+        for criterion in inner_rubric.criteria:
+            if not criterion.judged:
+                continue
+            baits = tuple(_golden_baits(criterion, inner_rubric.golden)) or other_baits
+            for bait in baits:
+                # Raises if the judge cannot be shown it, before any call is made.
+                bait.judge_input(bait.text, shows)
+            # A bait is a whole rollout, and has no steps.
+            probed = criterion.with_fields(scope="rollout", combine="all")
+            targets.append(Target(f"{prefix}{criterion.name}", probed, baits, shows))
+    if not targets:
         raise TrustError(
             "nothing in this rubric is judged by a model, so there is no judge to attack"
         )
-    return found
+    return targets
 
 
 def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> list[Bait]:
-    def fails(example: Golden) -> bool:
+    """Return the golden examples that should fail a criterion."""
+    baits: list[Bait] = []
+    for example in golden:
         value = criterion.values.get(str(example.expect.get(criterion.name)))
-        return value is not None and not criterion.passes(value)
-
-    return [_bait(example.name, "golden", example.row) for example in filter(fails, golden)][
-        :_TRIED
-    ]
+        if value is not None and not criterion.passes(value):
+            baits.append(_make_bait(example.name, "golden", example.row))
+    return baits[:_TRIED]
 
 
 def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
-    taken: set[str] = set()
+    names: set[str] = set()
     for number, response in enumerate(responses[:_TRIED], start=1):
         fields = {"completion": response} if isinstance(response, str) else response
         if "completion" not in fields:
@@ -422,20 +466,22 @@ def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Ba
                 f"response {number} is {format_value(response)}: give it a 'completion'"
             )
         name = str(fields.get("name", f"response_{number}"))
-        name = f"{name} #{number}" if name in taken else name
-        taken.add(name)
-        yield _bait(name, "responses", fields)
+        if name in names:
+            name = f"{name} #{number}"
+        names.add(name)
+        yield _make_bait(name, "responses", fields)
 
 
-def _bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
+def _make_bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
     try:
-        return Bait(name, read_to_grade(fields["completion"])[1], origin, fields)
+        _, text = read_to_grade(fields["completion"])
     except TypeError as error:
         raise TrustError(f"{name}: {error}") from None
+    return Bait(name, text, origin, fields)
 
 
 def off_topic(seed: int = 0) -> tuple[Bait, ...]:
-    """Some of the shipped texts, which answer no usual question."""
+    """Return some of the shipped texts, which are about nothing that is usually asked."""
     return tuple(random.Random(seed).sample(shipped_texts(), MOST))
 
 
@@ -463,28 +509,46 @@ class _Attempt:
         return self.attack.against(self.target.criterion, self.bait.text)
 
 
-def _trial(attempt: _Attempt, score: Score, read: str) -> Trial:
-    criterion, text = attempt.target.criterion, attempt.text
-    # Words of the question may be quoted too.
-    asked = " | ".join([criterion.requirement or "", *criterion.choices])
-    quotes, in_question = evidence_of(score.reason, read), evidence_of(score.reason, asked)
-    unasked = [each.get("quote", "") for each in in_question if "start" not in each]
-    missing = [
-        each.get("quote", "")
-        for each in quotes
-        if "start" not in each and each.get("quote") in unasked
-    ]
+def _make_trial(attempt: _Attempt, score: Score, text_of_judge: str) -> Trial:
+    """Return the trial for a score; `text_of_judge` is the text that the judge has read."""
+    criterion = attempt.target.criterion
     if score.error is not None:
         fooled = None
     elif score.value is None:
         fooled = not score.applies
     else:
         fooled = criterion.passes(criterion.values.get(score.verdict or "", score.value))
-    # Marks without a word are not looked for.
-    invented = tuple(quote for quote in missing if any(map(str.isalnum, quote)))
-    bait, attack = attempt.bait, attempt.attack
-    about = attempt.target.name, bait.name, bait.origin, attack.id, attack.family, text
-    return Trial(*about, score.verdict, score.reason, score.error, fooled, len(quotes), invented)
+    question = " | ".join([criterion.requirement or "", *criterion.choices])
+    return Trial(
+        criterion=attempt.target.name,
+        bait=attempt.bait.name,
+        origin=attempt.bait.origin,
+        attack=attempt.attack.id,
+        family=attempt.attack.family,
+        text=attempt.text,
+        verdict=score.verdict,
+        reason=score.reason,
+        error=score.error,
+        fooled=fooled,
+        quotes=len(evidence_of(score.reason, text_of_judge)),
+        invented=_find_invented_quotes(score.reason, text_of_judge, question),
+    )
+
+
+def _find_invented_quotes(reason: str, text: str, question: str) -> tuple[str, ...]:
+    """Return the quotes of a reason that are neither in the text nor in the question."""
+    not_in_question = _find_missing_quotes(reason, question)
+    return tuple(
+        quote
+        for quote in _find_missing_quotes(reason, text)
+        # Quotes without a word, such as punctuation, are ignored.
+        if quote in not_in_question and any(map(str.isalnum, quote))
+    )
+
+
+def _find_missing_quotes(reason: str, text: str) -> list[str]:
+    """Return the quotes of a reason that are not in a text."""
+    return [quote.get("quote", "") for quote in evidence_of(reason, text) if "start" not in quote]
 
 
 class Bare(PerCriterionGrader):
@@ -517,17 +581,20 @@ class Bare(PerCriterionGrader):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> list[Score]:
-        query = f"Question:\n{judge_input.query}\n\n" if judge_input.query else ""
-        prefix = self.build_prefix(f"{query}Text:\n{judge_input.text}\n\n")
+        text = f"Text:\n{judge_input.text}\n\n"
+        if judge_input.query:
+            text = f"Question:\n{judge_input.query}\n\n{text}"
+        prefix = self.build_prefix(text)
 
-        async def one(criterion: Criterion) -> Score:
-            offered = get_listed_labels(criterion)
-            listed = f"\nLabels: {', '.join(offered)}" if offered else ""
-            question = f"Criterion: {criterion.requirement}{listed}"
+        async def ask(criterion: Criterion) -> Score:
+            labels = get_listed_labels(criterion)
+            question = f"Criterion: {criterion.requirement}"
+            if labels:
+                question += f"\nLabels: {', '.join(labels)}"
             try:
-                reply = await self.get_reply(prefix, question, choose_reply_schema(offered))
+                reply = await self.get_reply(prefix, question, choose_reply_schema(labels))
             except FAILURES as error:
                 return failed_score(error, on_error)
             return read_verdict(criterion, reply)
 
-        return await run_concurrently(one, criteria)
+        return await run_concurrently(ask, criteria)
