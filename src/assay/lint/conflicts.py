@@ -24,23 +24,32 @@ _SAME: Final = {word: group.split()[0] for group in word_lists()["same"] for wor
 class Claim(NamedTuple):
     """A requirement as the stems of its words."""
 
-    words: tuple[str, ...]  # in the order they stand, without those that carry nothing
-    denied: bool  # whether an odd number of negations turns it round
-    ordered: bool  # whether turning its words round would change what it says
+    words: tuple[str, ...]  # in order, without words that have no meaning of their own
+    denied: bool  # whether the number of negations is odd
+    ordered: bool  # whether another order of the words would change its meaning
 
 
 @lru_cache(maxsize=20_000)
 def claim_of(requirement: str) -> Claim:
-    """What a requirement comes to."""
-    found = [word.replace("’", "'") for word in _WORD.findall(requirement[:LONGEST])]
-    folded = [w if place and w.isupper() else w.casefold() for place, w in enumerate(found)]
-    denials = sum(map(_denies, folded))
-    stems = [_stem(word) for word in folded if word not in words("empty") and not _denies(word)]
-    stems = [
-        stem for stem in stems if stem != "say"
-    ] or stems  # that it is to be said goes without saying
-    ordered = pattern("ordered").search(requirement) is not None
-    return Claim(tuple(stems), denials % 2 == 1, ordered)
+    """Return the claim of a requirement, without its wording."""
+    stems: list[str] = []
+    denials = 0
+    for index, word in enumerate(_WORD.findall(requirement[:LONGEST])):
+        word = word.replace("’", "'")
+        # A word in capitals is a name, except at the beginning.
+        if index == 0 or not word.isupper():
+            word = word.casefold()
+        if _denies(word):
+            denials += 1
+        elif word not in words("empty"):
+            stems.append(_stem(word))
+    # Nearly every requirement wants something to be said, so this is not part of the claim.
+    without_say = [stem for stem in stems if stem != "say"]
+    return Claim(
+        words=tuple(without_say or stems),
+        denied=denials % 2 == 1,
+        ordered=pattern("ordered").search(requirement) is not None,
+    )
 
 
 def _denies(word: str) -> bool:
@@ -67,7 +76,7 @@ def _stem(word: str) -> str:
 
 
 class Limit(NamedTuple):
-    """A number of words, sentences and the like that a response must have, or may not pass."""
+    """The least or the greatest number of words, sentences and the like of a response."""
 
     is_least: bool
     number: int
@@ -75,7 +84,7 @@ class Limit(NamedTuple):
 
 
 def limit_of(requirement: str) -> Limit | None:
-    """The limit that a criterion sets to the whole response; None when it sets none."""
+    """Return the limit that a criterion sets for the whole response; None if it sets none."""
     found = pattern("limit").search(requirement[:1000])
     if found is None or not pattern("whole").match(requirement[: found.start()]):
         return None
@@ -90,50 +99,60 @@ def limit_of(requirement: str) -> Limit | None:
 
 
 def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
-    """Duplicates and conflicts among the criteria of one rubric, each told at the second of the two.
+    """Find duplicates and conflicts among the criteria of one rubric; report the second of the two.
 
-    Criteria that are asked on different conditions need not meet, and are not compared.
+    Criteria with different conditions may never be asked together, and are not compared.
     """
-    claims: dict[object, list[Criterion]] = defaultdict(list)
-    limits: dict[object, list[tuple[Criterion, Limit]]] = defaultdict(list)
+    earlier_claims: dict[object, list[Criterion]] = defaultdict(list)
+    earlier_limits: dict[object, list[tuple[Criterion, Limit]]] = defaultdict(list)
     for index, criterion in enumerate(criteria):
         if criterion.requirement is None:
             continue
-        claim, limit = claim_of(criterion.requirement), limit_of(criterion.requirement)
+        claim = claim_of(criterion.requirement)
         if claim.words:
-            before = claims[criterion.when, frozenset(claim.words)]
-            for first in before:
-                other = claim_of(first.requirement or "")
-                if claim.words == other.words or not (claim.ordered or other.ordered):
-                    yield index, _clash(first, criterion, claim.denied != other.denied)
+            same_words = earlier_claims[criterion.when, frozenset(claim.words)]
+            for other in same_words:
+                other_claim = claim_of(other.requirement or "")
+                order_matters = claim.ordered or other_claim.ordered
+                if claim.words == other_claim.words or not order_matters:
+                    is_opposite = claim.denied != other_claim.denied
+                    yield index, _clash(other, criterion, is_opposite=is_opposite)
                     break
-            before.append(criterion)
+            same_words.append(criterion)
+        limit = limit_of(criterion.requirement)
         if limit is not None and criterion.weight > 0:
-            others = limits[criterion.when, limit.unit]
-            for first, other in others:
-                least, most = (limit, other) if limit.is_least else (other, limit)
-                if limit.is_least != other.is_least and least.number > most.number:
-                    asked = (
-                        f"at least {least.number} {limit.unit}s, and at most {most.number} as well"
+            same_unit = earlier_limits[criterion.when, limit.unit]
+            for other, other_limit in same_unit:
+                least, greatest = other_limit, limit
+                if limit.is_least:
+                    least, greatest = limit, other_limit
+                if limit.is_least != other_limit.is_least and least.number > greatest.number:
+                    message = (
+                        f"no response has at least {least.number} {limit.unit}s, and at most "
+                        f"{greatest.number} as well, as this one and '{other.name}' ask"
                     )
-                    message = f"no response has {asked}, as this one and '{first.name}' ask"
                     yield index, Hit("R008", message, "keep one of the two, or let them meet")
                     break
-            others.append((criterion, limit))
+            same_unit.append((criterion, limit))
 
 
-def _clash(first: Criterion, second: Criterion, opposed: bool) -> Hit:
-    """What two criteria that come to the same words, or to the opposite, do to a score."""
-    signs = first.weight * second.weight
-    if signs and opposed == (signs > 0):
-        said = "is the opposite of" if opposed else "asks the same as"
-        how = "both weights have one sign" if opposed else "the weights have opposite signs"
-        message = f"it {said} '{first.name}', and {how} ({first.weight:+g} and {second.weight:+g})"
-        return Hit("R008", message, "keep one of the two", "requirement" if opposed else "weight")
-    message = f"it {'turns round what' if opposed else 'asks what'} '{first.name}' asks, so one thing is counted twice"
+def _clash(first: Criterion, second: Criterion, *, is_opposite: bool) -> Hit:
+    """Return the hit for two criteria that ask the same, or the opposite."""
+    have_same_sign = first.weight * second.weight > 0
+    have_opposite_signs = first.weight * second.weight < 0
+    weights = f"({first.weight:+g} and {second.weight:+g})"
+    if is_opposite and have_same_sign:
+        message = f"it is the opposite of '{first.name}', and both weights have one sign {weights}"
+        return Hit("R008", message, "keep one of the two", "requirement")
+    if not is_opposite and have_opposite_signs:
+        message = (
+            f"it asks the same as '{first.name}', and the weights have opposite signs {weights}"
+        )
+        return Hit("R008", message, "keep one of the two", "weight")
+    relation = "turns round what" if is_opposite else "asks what"
     return Hit(
         "R007",
-        message,
+        f"it {relation} '{first.name}' asks, so one thing is counted twice",
         "drop one of the two, and give the other the weight that the thing deserves",
     )
 
@@ -155,28 +174,38 @@ def unreachable(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
 
 
 def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
-    """Why no response can meet its conditions, and those of the criteria that it depends on; empty when one can."""
-    left: dict[str, frozenset[ColumnValue]] = {}  # the verdicts that each may still have
-    waiting, seen = list(criterion.verdict_conditions), set(criterion.verdict_conditions)
+    """Return why the conditions of a criterion cannot hold; empty if they can.
+
+    The conditions of the criteria that it depends on must hold as well.
+    """
+    remaining: dict[str, frozenset[ColumnValue]] = {}  # the verdicts that are still possible
+    waiting = list(criterion.verdict_conditions)
+    seen = set(waiting)
     while waiting:
         condition = waiting.pop()
         other = by_name.get(condition.criterion)
         if other is None or not other.judged:
-            continue  # what code answers, it may answer in any way
-        passing = (verdict for verdict, value in other.values.items() if other.passes(value))
-        wanted = frozenset(condition.verdicts or passing)
-        possible = frozenset(
-            (*other.choices, NOT_APPLICABLE) if other.may_not_apply else other.choices
-        )
-        before = left.get(other.name, possible)
-        left[other.name] = before & wanted
-        if not left[other.name]:
-            offered = ", ".join(
-                verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before
-            )
+            continue  # code may answer anything
+        verdicts: tuple[str, ...] = tuple(other.choices)
+        if other.may_not_apply:
+            verdicts = (*verdicts, NOT_APPLICABLE)
+        needed = frozenset(condition.verdicts or _passing_verdicts(other))
+        possible = remaining.get(other.name, frozenset(verdicts))
+        remaining[other.name] = possible & needed
+        if not remaining[other.name]:
+            offered = [
+                verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in possible
+            ]
             needs = " or ".join(map(str, condition.verdicts)) or "to be met"
-            return f"it needs {other.name!r} {needs}, which can only be {offered}"
-        if NOT_APPLICABLE not in wanted:
-            waiting.extend(step for step in other.verdict_conditions if step not in seen)
+            return f"it needs {other.name!r} {needs}, which can only be {', '.join(offered)}"
+        if NOT_APPLICABLE not in needed:
+            # The other criterion must be asked, so its own conditions must hold.
+            for inner_condition in other.verdict_conditions:
+                if inner_condition not in seen:
+                    waiting.append(inner_condition)
             seen.update(other.verdict_conditions)
     return ""
+
+
+def _passing_verdicts(criterion: Criterion) -> list[str]:
+    return [verdict for verdict, value in criterion.values.items() if criterion.passes(value)]

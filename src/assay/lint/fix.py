@@ -326,21 +326,21 @@ def _quoted(value: Any) -> str:
 
 
 def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
-    """A value as YAML: without quotation marks where it is read back as it is."""
-    text, data = (
-        (f"[{value}]\n", [value]) if in_brackets else (f"key: {value} # \n", {"key": value})
-    )
+    """Return a value as YAML, without quotation marks if it is the same when read again."""
+    if not isinstance(value, str) or "\n" in value:
+        return _quoted(value)
     try:
-        is_plain = (
-            isinstance(value, str) and "\n" not in value and read_text(text, "yaml").data == data
-        )
+        if in_brackets:
+            is_unchanged = read_text(f"[{value}]\n", "yaml").data == [value]
+        else:
+            is_unchanged = read_text(f"key: {value} # \n", "yaml").data == {"key": value}
     except RubricError:
-        is_plain = False
-    return value if is_plain else _quoted(value)
+        is_unchanged = False
+    return value if is_unchanged else _quoted(value)
 
 
 def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
-    """The entries that one becomes. Of several, each has an equal share of the weight."""
+    """Return the entries that replace one. Several of them share its weight equally."""
     requirements = change.requirements or (entry["requirement"],)
     count = len(requirements)
     parts: list[dict[str, Any]] = []

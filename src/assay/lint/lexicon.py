@@ -22,21 +22,23 @@ def word_lists(file: str = "words.toml") -> dict[str, Any]:
 
 @cache
 def words(names: str) -> frozenset[str]:
-    """The words of one list, or of several with `|` between their names; `_` stands for a space.
+    """Return the words of a list, or of several lists with `|` between their names.
 
-    `acts-worldly` leaves out the words of the second list; `.s` gives verbs in the third person, and `.both` in
-    both forms.
+    `acts-worldly` is `acts` without the words of `worldly`. `acts.s` has the verbs in the third person,
+    and `acts.both` in both forms. In the lists, `_` stands for a space.
     """
-    found: set[str] = set()
-    for name in names.split("|"):
-        name, _, form = name.partition(".")
-        name, _, without = name.partition("-")
-        listed = set(word_lists()[name].split()) - (words(without) if without else set())
-        if form != "s":
-            found.update(listed)
-        if form:
-            found.update(map(third_person, listed))
-    return frozenset(found)
+    result: set[str] = set()
+    for expression in names.split("|"):
+        selection, _, form = expression.partition(".")
+        name, _, excluded = selection.partition("-")
+        selected = set(word_lists()[name].split())
+        if excluded:
+            selected -= words(excluded)
+        if form in ("", "both"):
+            result.update(selected)
+        if form in ("s", "both"):
+            result.update(third_person(verb) for verb in selected)
+    return frozenset(result)
 
 
 @cache
@@ -45,9 +47,9 @@ def pattern(name: str) -> re.Pattern[str]:
 
 
 def compiled(text: str) -> re.Pattern[str]:
-    """A pattern in which a space is white space, and `<name>` any word of the list of that name, or a fragment.
+    """Return a pattern in which a space means white space, and `<name>` any word of a list, or a fragment.
 
-    Of white space at most two characters in a row: `get_content_text` leaves no more, and no text can make it slow.
+    White space has at most two characters: requirements have no more, and no text can make it slow.
     """
     return re.compile(_expanded(text).replace(" ", r"\s{1,2}"), re.IGNORECASE | re.DOTALL)
 
@@ -55,14 +57,17 @@ def compiled(text: str) -> re.Pattern[str]:
 def _expanded(text: str) -> str:
     fragments = word_lists("patterns.toml")["fragments"]
 
-    def instead(found: re.Match[str]) -> str:
-        if found[1] in fragments:
-            return _expanded(fragments[found[1]])
-        ordered = sorted(words(found[1]), key=lambda term: (-len(term), term))
-        return "(?:" + "|".join(re.escape(term).replace("_", " ") for term in ordered) + ")"
+    def expand_name(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in fragments:
+            return _expanded(fragments[name])
+        longest_first = sorted(words(name), key=lambda term: (-len(term), term))
+        terms = [re.escape(term).replace("_", " ") for term in longest_first]
+        return f"(?:{'|'.join(terms)})"
 
-    # The name of a group stands in the same brackets.
-    return re.sub(r"(?<!\?P)<([a-z_.|-]+)>", instead, re.sub(r"(?:^|\n)  ", "", text))
+    without_indentation = re.sub(r"(?:^|\n)  ", "", text)
+    # Names of groups, `(?P<name>`, are in the same brackets.
+    return re.sub(r"(?<!\?P)<([a-z_.|-]+)>", expand_name, without_indentation)
 
 
 def third_person(verb: str) -> str:
@@ -116,10 +121,11 @@ def text_of(requirement: str) -> RequirementText:
 
 
 def _without_content(found: re.Match[str]) -> str:
-    """The match with what it reports blanked, up to where the rubric speaks again."""
+    """Return the match with the reported words blanked, up to the rubric's own words behind them."""
     assert found.lastgroup is not None
+    start = found.start(found.lastgroup) - found.start()
+    before = found[0][:start]
     content = found[found.lastgroup]
-    again = pattern("speaks_again").search(content)
-    kept = content[again.start() :] if again else ""
-    before = found[0][: found.start(found.lastgroup) - found.start()]
-    return before + BLANK * (len(content) - len(kept)) + kept
+    own_words = pattern("speaks_again").search(content)
+    reported_length = len(content) if own_words is None else own_words.start()
+    return before + BLANK * reported_length + content[reported_length:]

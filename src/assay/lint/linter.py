@@ -1,4 +1,4 @@
-"""Look for faults in a rubric, or in the file of one, and say where they stand.
+"""Find faults in a rubric, or in the file of one.
 
 Rules have ids that stay. R001 to R011 look at the rubric alone; R101 to R105 look at a run of it.
 """
@@ -24,10 +24,10 @@ from assay.wording import suggest_word
 def lint(
     rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_code: bool = False
 ) -> list[Finding]:
-    """What to mend in a rubric, or in the file of one, in the order it stands there.
+    """Return the faults of a rubric, or of the file of one, in the order of the file.
 
-    A file that cannot be loaded is a finding too. `run` is a folder, or a `Run`, of the same rubric:
-    what its verdicts tell is found as well. `ignore` leaves rules out by id.
+    A file that cannot be loaded is a finding, too. `run` is a folder, or a `Run`, of the same rubric,
+    in whose verdicts more faults are found. `ignore` has the ids of rules to leave out.
 
     >>> from assay import Rubric
     >>> for finding in lint(Rubric([{"requirement": "Cites several sources", "weight": 2}])):
@@ -41,36 +41,42 @@ def lint(
             node = read_file(rubric)
             rubric = rubric_at(node, allow_code=allow_code)
         except RubricFileError as error:
-            rule = "R009" if error.field == "when" else "R000"
-            where = ":".join(str(part) for part in (error.path, error.line) if part is not None)
-            message = str(error).removeprefix(f"{where}: ")
-            return (
-                []
-                if rule in ignore
-                else [Finding(rule, "", message, "", "error", error.line, error.path)]
-            )
-    listed = place_criteria(rubric, node)
-    found: list[Finding] = []
-    for placed in listed:  # the criteria of one rubric, each by itself and then beside each other
+            finding = _describe_unreadable(error)
+            return [] if finding.id in ignore else [finding]
+    findings: list[Finding] = []
+    lists = place_criteria(rubric, node)
+    for placed in lists:
         criteria = [item.criterion for item in placed]
-        alone = (
-            (index, hit) for index, each in enumerate(criteria) for hit in hits_of_criterion(each)
-        )
-        hits = (
-            *alone,
-            *hits_between(criteria),
-            *unreachable(criteria),
-            *hits_in_other_languages(criteria),
-        )
-        found += [
-            placed[index].finding(hit) for index, hit in hits if not placed[index].ignores(hit.rule)
-        ]
+        hits: list[tuple[int, Hit]] = []
+        for index, criterion in enumerate(criteria):
+            hits += [(index, hit) for hit in hits_of_criterion(criterion)]
+        hits += hits_between(criteria)
+        hits += unreachable(criteria)
+        hits += hits_in_other_languages(criteria)
+        for index, hit in hits:
+            if not placed[index].ignores(hit.rule):
+                findings.append(placed[index].finding(hit))
     if run is not None:
         from assay.lint.run_rules import findings_of_run
 
-        found += findings_of_run(run, [item for criteria in listed for item in criteria])
-    kept = (finding for finding in found if finding.id not in ignore)
+        all_criteria = [item for placed in lists for item in placed]
+        findings += findings_of_run(run, all_criteria)
+    kept = [finding for finding in findings if finding.id not in ignore]
     return sorted(kept, key=lambda finding: (finding.line or 0, finding.id))
+
+
+def _describe_unreadable(error: RubricFileError) -> Finding:
+    """Return the finding for a file that cannot be loaded."""
+    position = ":".join(str(part) for part in (error.path, error.line) if part is not None)
+    return Finding(
+        id="R009" if error.field == "when" else "R000",
+        criterion="",
+        message=str(error).removeprefix(f"{position}: "),
+        fix="",
+        severity="error",
+        line=error.line,
+        path=error.path,
+    )
 
 
 def refuse_unknown(ignore: Collection[str]) -> None:
@@ -81,28 +87,32 @@ def refuse_unknown(ignore: Collection[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PlacedCriterion:
-    """One criterion and where it stands."""
+    """A criterion and its position in a file."""
 
     criterion: Criterion
     name: str  # its name, after the names of the rubrics around it
-    node: Node | None = None  # where it stands in the file; None when there is no file
+    node: Node | None = None  # its position in the file; None if there is no file
     ignored: frozenset[str] = frozenset()  # ids that a comment asks to ignore here; `*` for all
 
     @property
     def path(self) -> KeyPath:
-        """The keys that lead to it in the file; none when there is no file."""
-        return () if self.node is None else self.node.path
+        """The keys that lead to it in the file; empty if there is no file."""
+        if self.node is None:
+            return ()
+        return self.node.path
 
     def line(self, field: str = "") -> int | None:
-        """The line of a field, or of the criterion where it does not have it."""
+        """Return the line of a field, or of the criterion if it does not have the field."""
+        if self.node is None:
+            return None
         path = (*self.path, field) if field else self.path
-        return None if self.node is None else self.node.document.line(path)
+        return self.node.document.line(path)
 
     def ignores(self, rule: str) -> bool:
         return rule in self.ignored or "*" in self.ignored
 
     def finding(self, hit: Hit) -> Finding:
-        """What a rule has found in it, with the line of the field that it is about."""
+        """Return the finding for a hit, with the line of the field that it is about."""
         severity = hit.severity or RULES[hit.rule].severity
         path = None if self.node is None else self.node.document.path
         return Finding(
@@ -111,22 +121,20 @@ class PlacedCriterion:
 
 
 def place_criteria(rubric: Rubric, node: Node | None = None) -> list[list[PlacedCriterion]]:
-    """The criteria of a rubric, and of every rubric inside it or of its group, a list each."""
-    listed = [
-        [
-            PlacedCriterion(c, f"{inside}{c.name}", where)
-            for c, where in zip(each.criteria, nodes, strict=True)
-        ]
-        for inside, each, nodes in rubrics_inside(rubric, node)
-    ]
+    """Return the criteria of a rubric, and of every rubric inside it or its group, a list for each."""
+    lists: list[list[PlacedCriterion]] = []
+    for prefix, inner_rubric, nodes in rubrics_inside(rubric, node):
+        placed: list[PlacedCriterion] = []
+        for criterion, criterion_node in zip(inner_rubric.criteria, nodes, strict=True):
+            placed.append(PlacedCriterion(criterion, f"{prefix}{criterion.name}", criterion_node))
+        lists.append(placed)
     if node is None:
-        return listed
-    ignored = _ignored_rules(
-        node.document.text, sorted(item.line() or 0 for criteria in listed for item in criteria)
-    )
+        return lists
+    lines = sorted(item.line() or 0 for placed in lists for item in placed)
+    ignored = _ignored_rules(node.document.text, lines)
     return [
-        [replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria]
-        for criteria in listed
+        [replace(item, ignored=ignored.get(item.line(), frozenset())) for item in placed]
+        for placed in lists
     ]
 
 
@@ -134,17 +142,26 @@ _IGNORE = re.compile(r"(?:^|\s)#\s*assay:\s*ignore\b(?P<ids>[\sR\d,]*)")
 
 
 def _ignored_rules(text: str, starts: Sequence[int]) -> dict[int | None, frozenset[str]]:
-    """What comments ask to ignore, by the first line of the criterion that they stand in, or right above."""
-    told: dict[int | None, frozenset[str]] = {}
-    rows = text.split("\n")
-    for number, row in enumerate(rows, start=1):
-        found = _IGNORE.search(row)
-        if found is None or not starts:
+    """Return the rules that comments ask to ignore, by the first line of the criterion.
+
+    A comment is about the criterion directly below it, or else about the one that it is in. `starts`
+    are the first lines of all criteria, in order.
+    """
+    ignored: dict[int | None, frozenset[str]] = {}
+    if not starts:
+        return ignored
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        match = _IGNORE.search(line)
+        if match is None:
             continue
-        ids = frozenset(re.findall(r"R\d+", found["ids"])) or frozenset("*")
-        below = number
-        while below <= len(rows) and rows[below - 1].lstrip().startswith("#"):
-            below += 1
-        about = below if below in starts else starts[max(bisect_right(starts, number) - 1, 0)]
-        told[about] = told.get(about, frozenset()) | ids
-    return told
+        ids = frozenset(re.findall(r"R\d+", match["ids"])) or frozenset("*")
+        next_line = number  # the first one that is not a comment
+        while next_line <= len(lines) and lines[next_line - 1].lstrip().startswith("#"):
+            next_line += 1
+        if next_line in starts:
+            start = next_line
+        else:
+            start = starts[max(bisect_right(starts, number) - 1, 0)]
+        ignored[start] = ignored.get(start, frozenset()) | ids
+    return ignored

@@ -173,21 +173,27 @@ def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
 
 
 def redundant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
-    """Criteria whose verdicts are those of one before them, or their mirror image."""
-    told: set[str] = set()
+    """Find criteria whose verdicts are the same as those of an earlier one, or the opposite."""
+    reported: set[str] = set()
     for first, second in combinations(criteria, 2):
-        rows = np.flatnonzero(
-            np.isfinite(columns.values[first]) & np.isfinite(columns.values[second])
-        )
-        one, two = columns.values[first][rows], columns.values[second][rows]
-        if second in told or min(_rarer(one), _rarer(two)) < RAREST:
+        has_both = np.isfinite(columns.values[first]) & np.isfinite(columns.values[second])
+        rows = np.flatnonzero(has_both)
+        first_values = columns.values[first][rows]
+        second_values = columns.values[second][rows]
+        is_constant = min(_rarer(first_values), _rarer(second_values)) < RAREST
+        if second in reported or is_constant:
             continue
-        found = correlation(one, two, columns.examples[rows])
-        if found.low is None or found.high is None or max(found.low, -found.high) < SAME:
+        estimate = correlation(first_values, second_values, columns.examples[rows])
+        if estimate.low is None or estimate.high is None:
             continue
-        told.add(second)
-        says = "the same verdicts as" if found.low > 0 else "the opposite verdicts of"
-        message = f"it has {says} '{first}' (correlation {found})"
+        if estimate.low >= SAME:
+            relation = "the same verdicts as"
+        elif estimate.high <= -SAME:
+            relation = "the opposite verdicts of"
+        else:
+            continue
+        reported.add(second)
+        message = f"it has {relation} '{first}' (correlation {estimate})"
         yield second, Hit("R103", message, "drop one of the two, or make them ask different things")
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, Field, ValidationError
 
-from assay.aggregation import group_by_key
 from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError, ModelError, TrustError
@@ -27,6 +26,7 @@ from assay.models.budgets import raise_if_price_unknown
 from assay.models.model import has_room
 from assay.plan import make_names_unique
 from assay.probe.trials import off_topic, refuse_whole
+from assay.report import Score
 from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
@@ -41,8 +41,8 @@ Text: TypeAlias = tuple[str, str]  # a response, and the prompt that it answers
 _Verdicts: TypeAlias = Mapping[tuple[Text, str], bool | None]
 
 UNJUDGED = Estimate(reason="it was not held against pairs")
-_FEWEST: Final = 5  # pairs without which no criterion could be told from chance
-_AT_ONCE: Final = 4  # pairs that are shown to the drafter in one call
+_FEWEST: Final = 5  # prompts that are needed to tell a criterion from chance
+_PAIRS_PER_CALL: Final = 4  # pairs that the drafter sees in one call
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,8 @@ class Judged(Record):
     worse: int = 0  # pairs in which it favours the rejected one
     alike: int = 0  # pairs in which it says the same of both
     errors: int = 0  # pairs of which one side has no verdict
-    agreement: Estimate = (
-        UNJUDGED  # of the pairs it tells apart, those in which it favours the preferred one
-    )
+    # The share in which it favours the preferred response, of the pairs that it tells apart.
+    agreement: Estimate = UNJUDGED
 
 
 class Suggestion(Record):
@@ -104,28 +103,33 @@ class Suggestion(Record):
         return tuple(judged for judged in self.criteria if not judged.kept)
 
     def rubric(self, name: str = "suggested") -> Rubric:
-        """The rubric, with its golden examples. Raises `RubricError` when nothing was kept."""
+        """Return the rubric with its golden examples. Raise `RubricError` if nothing was kept."""
         data: dict[str, Any] = {
             "name": name,
             "criteria": [judged.criterion.to_dict() for judged in self.kept],
         }
-        golden = [example.to_dict() for example in self.golden]
-        return Rubric.from_dict({**data, "golden": golden} if golden else data)
+        if self.golden:
+            data["golden"] = [example.to_dict() for example in self.golden]
+        return Rubric.from_dict(data)
 
     def findings(self) -> list[Finding]:
-        """What lint says about the rubric."""
-        return lint(self.rubric()) if self.kept else []
+        """Return the findings of lint in the rubric."""
+        if not self.kept:
+            return []
+        return lint(self.rubric())
 
     def to_yaml(self, name: str = "suggested") -> str:
-        """The rubric as a file, with what speaks for each criterion as comments at the top."""
-        rubric = self.rubric(name)
-        head = [
+        """Return the rubric as a file. Comments at the top say why each criterion was kept."""
+        comments = [
             f"Drafted from {self.source}; {len(self.kept)} of {len(self.criteria)} criteria were kept."
         ]
         for judged in self.kept:
-            figure = "" if judged.agreement.value is None else f" ({judged.agreement})"
-            head.append(f"- {judged.criterion.name}: {judged.why}{figure}")
-        return "".join(f"# {line}\n" for line in head) + f"\n{rubric.to_yaml()}"
+            comment = f"- {judged.criterion.name}: {judged.why}"
+            if judged.agreement.value is not None:
+                comment += f" ({judged.agreement})"
+            comments.append(comment)
+        head = "".join(f"# {comment}\n" for comment in comments)
+        return f"{head}\n{self.rubric(name).to_yaml()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -144,43 +148,65 @@ async def suggest_from_pairs(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> Suggestion:
-    """Criteria that tell preferred responses from rejected ones.
+    """Suggest criteria that tell preferred responses from rejected ones.
 
     `model`, which is what `model_of` takes, sees a third of the prompts and drafts up to `most` criteria. The
     `judge` (a grader, a model, or the name of one; by default that model) judges both sides of all other pairs. A criterion is kept when it agrees with the
     preferences there clearly more often than chance would: when the lower end of the interval is above one half.
     """
     shown, unseen = split(pairs, seed)
-    parts: list[str] = []
+    descriptions: list[str] = []
     for pair in shown:
-        asked = f"<query>{escape_prompt_tags(pair.prompt)}</query>\n" if pair.prompt else ""
-        parts.append(f"{asked}Preferred:\n{fence(pair.chosen)}\nRejected:\n{fence(pair.rejected)}")
-    prompts = [
-        "\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)
-    ]
+        text = f"Preferred:\n{fence(pair.chosen)}\nRejected:\n{fence(pair.rejected)}"
+        if pair.prompt:
+            text = f"<query>{escape_prompt_tags(pair.prompt)}</query>\n{text}"
+        descriptions.append(text)
+    prompts: list[str] = []
+    for start in range(0, len(descriptions), _PAIRS_PER_CALL):
+        prompts.append("\n\n".join(descriptions[start : start + _PAIRS_PER_CALL]))
+    inputs: list[JudgeInput] = []
+    for pair in unseen:
+        inputs += pair.inputs
     draft = _Draft(model, judge, most, on_progress)
-    verdicts = await draft.judge(
-        "suggest_pairs", prompts, [judge_input for pair in unseen for judge_input in pair.inputs]
-    )
+    verdicts = await draft.judge("suggest_pairs", prompts, inputs)
     judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in draft.criteria]
-    # The pairs that most criteria tell apart as people do go into the file, with what the judge said of both sides.
-    kept = [each.criterion for each in judged if each.kept]
-    told = [
-        (pair, [c for c in kept if verdicts[good, c.name] and verdicts[bad, c.name] is False])
-        for pair in unseen
-        for good, bad in [pair.texts]
-    ]
-    golden: list[Golden] = []
-    for number, (pair, by) in enumerate(
-        sorted(told, key=lambda each: -len(each[1]))[:_MOST_GOLDEN], start=1
-    ):
-        if by:
-            good, bad = pair.inputs
-            golden.append(_example(f"preferred_{number}", good, by, passes=True))
-            golden.append(_example(f"rejected_{number}", bad, by, passes=False))
+    kept = [result.criterion for result in judged if result.kept]
     return draft.suggestion(
-        f"{len(pairs)} pairs", f", which saw {len(shown)} of them", judged, golden
+        f"{len(pairs)} pairs",
+        f", which saw {len(shown)} of them",
+        judged,
+        _choose_golden_pairs(unseen, kept, verdicts),
     )
+
+
+def _choose_golden_pairs(
+    pairs: Sequence[Pair], criteria: Sequence[Criterion], verdicts: _Verdicts
+) -> list[Golden]:
+    """Return as examples the pairs in which most criteria agree with people.
+
+    An example expects only the verdicts of these criteria.
+    """
+    agreeing: list[tuple[Pair, list[Criterion]]] = []
+    for pair in pairs:
+        good, bad = pair.texts
+        agreeing.append(
+            (
+                pair,
+                [
+                    criterion
+                    for criterion in criteria
+                    if verdicts[good, criterion.name] and verdicts[bad, criterion.name] is False
+                ],
+            )
+        )
+    agreeing.sort(key=lambda item: -len(item[1]))
+    golden: list[Golden] = []
+    for number, (pair, criteria_of_pair) in enumerate(agreeing[:_MOST_GOLDEN], start=1):
+        if criteria_of_pair:
+            good, bad = pair.inputs
+            golden.append(_make_example(f"preferred_{number}", good, criteria_of_pair, passes=True))
+            golden.append(_make_example(f"rejected_{number}", bad, criteria_of_pair, passes=False))
+    return golden
 
 
 async def suggest_from_references(
@@ -192,7 +218,7 @@ async def suggest_from_references(
     most: int = MOST,
     on_progress: OnProgress | None = None,
 ) -> Suggestion:
-    """Criteria that good answers to a prompt meet.
+    """Suggest criteria that good answers to a prompt meet.
 
     A criterion is kept when every reference passes it, and no shipped text about something else does.
     That it tells good answers from weak ones is not shown by this: pairs show it.
@@ -203,24 +229,27 @@ async def suggest_from_references(
     query = prompt or None
     good = [JudgeInput(text, query=query) for text in references]
     others = [JudgeInput(bait.text, query=query) for bait in off_topic()]
-    asked = f"<query>{escape_prompt_tags(prompt)}</query>"
-    shown = "\n\n".join([asked, *(f"A good answer:\n{fence(text)}" for text in references)])
-    verdicts = await draft.judge("suggest_references", [shown], [*good, *others], faults=False)
-    judged = [_judge_by_references(each, good, others, verdicts) for each in draft.criteria]
-    kept = [each.criterion for each in judged if each.kept]
+    parts = [f"<query>{escape_prompt_tags(prompt)}</query>"]
+    parts += [f"A good answer:\n{fence(text)}" for text in references]
+    verdicts = await draft.judge(
+        "suggest_references", ["\n\n".join(parts)], [*good, *others], faults=False
+    )
+    judged = [
+        _judge_by_references(criterion, good, others, verdicts) for criterion in draft.criteria
+    ]
+    kept = [result.criterion for result in judged if result.kept]
     golden: list[Golden] = []
-    if kept:  # references should pass everything, and a text about something else should not
-        listed = enumerate(good[:_MOST_GOLDEN], start=1)
-        golden = [
-            _example(f"reference_{number}", text, kept, passes=True) for number, text in listed
-        ]
-        golden.append(_example("off_topic", others[0], kept, passes=False))
-    number = f"{len(references)} reference{'s' if len(references) > 1 else ''}"
-    return draft.suggestion(f"a prompt with {number}", "", judged, golden)
+    if kept:
+        # References pass all criteria, and a text about something else passes none.
+        for number, judge_input in enumerate(good[:_MOST_GOLDEN], start=1):
+            golden.append(_make_example(f"reference_{number}", judge_input, kept, passes=True))
+        golden.append(_make_example("off_topic", others[0], kept, passes=False))
+    count = "1 reference" if len(references) == 1 else f"{len(references)} references"
+    return draft.suggestion(f"a prompt with {count}", "", judged, golden)
 
 
 class _Draft:
-    """Criteria that a model drafts and a grader judges by; what was refused before, with why; and what it cost."""
+    """Criteria that a model drafts, and the verdicts of a grader on texts."""
 
     def __init__(
         self, model: Any, judge: JudgeSource | None, most: int, on_progress: OnProgress | None
@@ -229,9 +258,10 @@ class _Draft:
         self.grader = grader_of(self.drafter if judge is None else judge)
         refuse_whole(self.grader)
         raise_if_price_unknown([self.drafter, *self.grader.models()])
-        self.most, self.on_progress = most, on_progress
+        self.most = most
+        self.on_progress = on_progress
         self.criteria: list[Criterion] = []
-        self.refused: list[Judged] = []
+        self.refused: list[Judged] = []  # drafted criteria that are not judged
         self.errors: list[str] = []  # why a call of the drafter gave no proposal
         self.spent = NOTHING
 
@@ -243,90 +273,122 @@ class _Draft:
         *,
         faults: bool = True,
     ) -> _Verdicts:
-        """Have criteria drafted after the system prompt of this name, and all texts judged by them."""
-        with budget() as spent:
+        """Draft criteria with the system prompt of this name, and judge all texts by them.
+
+        Without `faults`, criteria with negative weights are refused.
+        """
+        verdicts: _Verdicts = {}
+        with budget() as ledger:
             await self._draft(name, prompts, faults=faults)
-            if spent.is_dry_run:
-                # No model drafts there, so as many criteria of about as many words are counted.
-                words = (
+            if ledger.is_dry_run:
+                # No model drafts in a dry run, so criteria of a typical length stand for them.
+                requirement = (
                     "Says what the prompt asks for in words that a person who reads it can follow"
                 )
-                self.criteria = [Criterion(requirement=f"{words}: {n}") for n in range(self.most)]
+                self.criteria = [
+                    Criterion(requirement=f"{requirement}: {number}") for number in range(self.most)
+                ]
             elif not self.criteria and self.errors:
                 raise JudgeError(f"no criterion was drafted: {self.errors[0]}")
-            verdicts: _Verdicts = await self._verdicts(inputs, spent) if self.criteria else {}
-        self.spent = Spending.of(spent)
+            if self.criteria:
+                verdicts = await self._judge_all(inputs, ledger)
+        self.spent = Spending.of(ledger)
         return verdicts
 
     async def _draft(self, name: str, prompts: Sequence[str], *, faults: bool) -> None:
-        words, version = system_prompt(name, "assay.suggest"), prompt_version(name, "assay.suggest")
+        system = system_prompt(name, "assay.suggest")
+        version = prompt_version(name, "assay.suggest")
 
         async def ask(user: str) -> Proposal | str:
-            request = replace(
-                Request.of(words, user, schema=Proposal), check=_complaint, prompt=version
-            )
+            """Return the proposal of the model, or why there is none."""
+            request = Request.of(system, user, schema=Proposal)
+            request = replace(request, check=_find_fault, prompt=version)
             try:
-                # What a function of the caller's returns has not been validated yet.
-                proposal = Proposal.model_validate((await self.drafter(request)).value)
+                reply = await self.drafter(request)
+                # A reply of a function of the caller has not been validated.
+                proposal = Proposal.model_validate(reply.value)
             except (ModelError, ValidationError) as error:
                 return describe_error(error)
-            return _complaint(proposal) or proposal
+            return _find_fault(proposal) or proposal
 
-        replies = await run_concurrently(ask, prompts)
-        self.errors = [reply for reply in replies if isinstance(reply, str)]
-        # In turn, so that no call's criteria crowd out another's.
-        proposals = [reply.criteria for reply in replies if isinstance(reply, Proposal)]
-        in_turn = [each for turn in zip_longest(*proposals) for each in turn if each]
-        drafted = [
-            Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight)
-            for each in in_turn
-        ]
-        # The first `most` that lint finds no error in, and that ask what none before them asks.
-        for criterion in make_names_unique(drafted):
-            hits = hits_of_criterion(criterion)
-            errors = (hit for hit in hits if (hit.severity or RULES[hit.rule].severity) == "error")
-            hit = next(errors, None) or dict(hits_between([*self.criteria, criterion])).get(
-                len(self.criteria)
-            )
-            why = None if hit is None else f"lint {hit.rule}: {hit.message}"
-            if criterion.weight < 0 and not faults:
-                why = "it describes a fault, and references show none"
-            if why is None and len(self.criteria) == self.most:
-                why = f"there are {self.most} before it, and no more were wanted"
-            if why is None:
-                self.criteria.append(criterion)
+        proposals: list[list[Proposed]] = []
+        for reply in await run_concurrently(ask, prompts):
+            if isinstance(reply, str):
+                self.errors.append(reply)
             else:
-                self.refused.append(Judged(criterion, kept=False, why=why))
+                proposals.append(reply.criteria)
+        drafted: list[Criterion] = []
+        # The first criteria of all proposals, then the second ones, so that all calls have a share.
+        for turn in zip_longest(*proposals):
+            for proposed in turn:
+                if proposed is not None:
+                    requirement = " ".join(proposed.requirement.split())
+                    drafted.append(Criterion(requirement=requirement, weight=proposed.weight))
+        for criterion in make_names_unique(drafted):
+            refusal = self._explain_refusal(criterion, faults=faults)
+            if refusal:
+                self.refused.append(Judged(criterion, kept=False, why=refusal))
+            else:
+                self.criteria.append(criterion)
 
-    async def _verdicts(self, inputs: Sequence[JudgeInput], spent: Ledger) -> _Verdicts:
-        found: dict[tuple[Text, str], bool | None] = {}
-        by_text: dict[Text, JudgeInput] = {}
+    def _explain_refusal(self, criterion: Criterion, *, faults: bool) -> str:
+        """Return why a drafted criterion is not judged; empty if it is."""
+        if criterion.weight < 0 and not faults:
+            return "it describes a fault, and references show none"
+        for hit in hits_of_criterion(criterion):
+            if (hit.severity or RULES[hit.rule].severity) == "error":
+                return f"lint {hit.rule}: {hit.message}"
+        # A hit about this criterion means that it asks the same as an earlier one.
+        hits = dict(hits_between([*self.criteria, criterion]))
+        hit = hits.get(len(self.criteria))
+        if hit is not None:
+            return f"lint {hit.rule}: {hit.message}"
+        if len(self.criteria) == self.most:
+            return f"there are {self.most} before it, and no more were wanted"
+        return ""
+
+    async def _judge_all(self, inputs: Sequence[JudgeInput], ledger: Ledger) -> _Verdicts:
+        """Judge each text once, even if several pairs have it."""
+        input_of_text: dict[Text, JudgeInput] = {}
         for judge_input in inputs:
-            by_text.setdefault(_text_of(judge_input), judge_input)
-        wanted, models = list(by_text.items()), self.grader.models()
-        watch = Watch(self.on_progress, len(wanted) * len(self.criteria), spent)
+            input_of_text.setdefault(_text_of(judge_input), judge_input)
+        models = self.grader.models()
+        watch = Watch(self.on_progress, len(input_of_text) * len(self.criteria), ledger)
 
-        async def one(item: tuple[Text, JudgeInput]) -> None:
-            text, judge_input = item
+        async def judge_text(judge_input: JudgeInput) -> Sequence[Score]:
             scores = await scores_from(self.grader, judge_input, self.criteria)
-            for criterion, score in zip(self.criteria, scores, strict=True):
-                value = score.value
-                found[text, criterion.name] = None if value is None else criterion.passes(value)
             watch.fresh += len(scores)
             watch.errors += sum(score.error is not None for score in scores)
             watch.report()
+            return scores
 
         with watch.ticking():
-            await run_concurrently(one, wanted, has_room=lambda: all(map(has_room, models)))
-        return found
+            results = await run_concurrently(
+                judge_text,
+                list(input_of_text.values()),
+                has_room=lambda: all(map(has_room, models)),
+            )
+        verdicts: dict[tuple[Text, str], bool | None] = {}
+        for text, scores in zip(input_of_text, results, strict=True):
+            for criterion, score in zip(self.criteria, scores, strict=True):
+                verdict = None
+                if score.value is not None:
+                    verdict = criterion.passes(score.value)
+                verdicts[text, criterion.name] = verdict
+        return verdicts
 
     def suggestion(
         self, source: str, shown: str, judged: Sequence[Judged], golden: Sequence[Golden]
     ) -> Suggestion:
-        """What is left of the draft, drafted from a source of which so much was shown."""
-        ranked = sorted([*judged, *self.refused], key=lambda each: not each.kept)
-        source = f"{source} by {self.drafter.id}{shown}"
-        return Suggestion(source, tuple(ranked), tuple(golden), tuple(self.errors), self.spent)
+        """Return the result; `source` and `shown` describe what the criteria were drafted from."""
+        kept_first = sorted([*judged, *self.refused], key=lambda result: not result.kept)
+        return Suggestion(
+            source=f"{source} by {self.drafter.id}{shown}",
+            criteria=tuple(kept_first),
+            golden=tuple(golden),
+            errors=tuple(self.errors),
+            spent=self.spent,
+        )
 
 
 def _text_of(judge_input: JudgeInput) -> Text:
@@ -334,9 +396,9 @@ def _text_of(judge_input: JudgeInput) -> Text:
 
 
 def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verdicts) -> Judged:
-    """A criterion, kept if it agrees with the preferences clearly more often than chance would."""
+    """Keep a criterion if it agrees with the preferences clearly more often than chance would."""
     better = worse = alike = errors = 0
-    clusters: dict[str, list[bool]] = defaultdict(list)
+    agreements: dict[str, list[bool]] = defaultdict(list)  # of the pairs of each prompt
     for pair in pairs:
         chosen, rejected = (verdicts[text, criterion.name] for text in pair.texts)
         if chosen is None or rejected is None:
@@ -344,22 +406,35 @@ def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verd
         elif chosen is rejected:
             alike += 1
         else:
-            better, worse = better + chosen, worse + rejected
-            clusters[pair.prompt or pair.chosen].append(chosen)
-    agreement = clustered_wilson([(sum(each), len(each)) for each in clusters.values()])
-    kept, why = (
-        False,
-        f"it favours the preferred one in {better} of {better + worse} pairs that it tells apart",
-    )
+            better += chosen
+            worse += rejected
+            agreements[pair.prompt or pair.chosen].append(chosen)
+    agreement = clustered_wilson([(sum(flags), len(flags)) for flags in agreements.values()])
+    kept = False
     if agreement.low is None or agreement.high is None:
-        why = f"it says the same of both in every pair{f' ({errors} have no verdict)' if errors else ''}"
-    elif agreement.low > 0.5:
-        kept = True
-    elif agreement.high < 0.5:
-        why += ": it rewards what people reject"
+        why = "it says the same of both in every pair"
+        if errors:
+            why += f" ({errors} have no verdict)"
     else:
-        why += ": that may be chance"
-    return Judged(criterion, kept, why, better, worse, alike, errors, agreement)
+        kept = agreement.low > 0.5
+        why = (
+            f"it favours the preferred one in {better} of {better + worse} pairs "
+            "that it tells apart"
+        )
+        if agreement.high < 0.5:
+            why += ": it rewards what people reject"
+        elif not kept:
+            why += ": that may be chance"
+    return Judged(
+        criterion=criterion,
+        kept=kept,
+        why=why,
+        better=better,
+        worse=worse,
+        alike=alike,
+        errors=errors,
+        agreement=agreement,
+    )
 
 
 def _judge_by_references(
@@ -368,32 +443,35 @@ def _judge_by_references(
     others: Sequence[JudgeInput],
     verdicts: _Verdicts,
 ) -> Judged:
-    """A criterion, kept if every reference passes it, and no text about something else does."""
-    good, bad = (
-        [verdicts[_text_of(judge_input), criterion.name] for judge_input in inputs]
-        for inputs in (references, others)
-    )
-    errors, why = good.count(None) + bad.count(None), ""
+    """Keep a criterion if every reference passes it, and no text about something else does."""
+    of_references = [verdicts[_text_of(text), criterion.name] for text in references]
+    of_others = [verdicts[_text_of(text), criterion.name] for text in others]
+    errors = of_references.count(None) + of_others.count(None)
+    kept = False
     if errors:
-        why = f"{errors} of {len(good) + len(bad)} texts have no verdict"
-    elif False in good:
-        why = f"{good.count(False)} of {len(good)} references do not pass it"
-    elif True in bad:
-        why = f"{bad.count(True)} of {len(bad)} texts about something else pass it"
-    passed = "the references pass it, and texts about something else do not"
-    return Judged(criterion, not why, why or passed, errors=errors)
+        why = f"{errors} of {len(references) + len(others)} texts have no verdict"
+    elif False in of_references:
+        why = f"{of_references.count(False)} of {len(references)} references do not pass it"
+    elif True in of_others:
+        why = f"{of_others.count(True)} of {len(others)} texts about something else pass it"
+    else:
+        kept = True
+        why = "the references pass it, and texts about something else do not"
+    return Judged(criterion, kept, why, errors=errors)
 
 
-def _example(
-    name: str, judge_input: JudgeInput, by: Sequence[Criterion], *, passes: bool
+def _make_example(
+    name: str, judge_input: JudgeInput, criteria: Sequence[Criterion], *, passes: bool
 ) -> Golden:
-    said: dict[str, Any] = {"prompt": judge_input.query, "completion": judge_input.text}
-    if judge_input.parts:  # a conversation as it was given
-        said = {name: judge_input.fields.get(name) for name in said}
-    fields = {name: value for name, value in said.items() if value}
-    return Golden(
-        name, fields, {c.name: c.choices[-1 if passes is (c.weight >= 0) else 0] for c in by}
-    )
+    """Return a golden example that passes, or fails, all of the criteria."""
+    row: dict[str, Any] = {"prompt": judge_input.query, "completion": judge_input.text}
+    if judge_input.parts:  # a conversation is kept in its original form
+        row = {column: judge_input.fields.get(column) for column in row}
+    expect: dict[str, str] = {}
+    for criterion in criteria:
+        is_best_choice = passes is (criterion.weight >= 0)
+        expect[criterion.name] = criterion.choices[-1 if is_best_choice else 0]
+    return Golden(name, {column: value for column, value in row.items() if value}, expect)
 
 
 def read_pairs(source: object) -> list[Pair]:
@@ -434,19 +512,28 @@ def read_pairs(source: object) -> list[Pair]:
 
 
 def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]:
-    """The pairs that drafters see, a third of them at most, and those that they do not; no prompt is in both."""
-    # Pairs without a prompt are each for themselves.
-    groups = list(
-        group_by_key((pair.prompt or number, pair) for number, pair in enumerate(pairs)).values()
-    )
+    """Divide pairs into those that the drafter sees, at most a third, and those that it does not.
+
+    No prompt is in both.
+    """
+    groups: dict[str | int, list[Pair]] = defaultdict(list)
+    for number, pair in enumerate(pairs):
+        # Every pair without a prompt is a group of its own.
+        groups[pair.prompt or number].append(pair)
     if len(groups) < _FEWEST:
-        said = f"{len(groups)} prompts are too few to tell a criterion from chance"
-        raise TrustError(f"{said}: give pairs of {_FEWEST} or more")
-    random.Random(seed).shuffle(groups)
-    most = min(
-        12, max(1, len(groups) // 3)
-    )  # all others are for finding out what the criteria are worth
-    return [group[0] for group in groups[:most]], [pair for g in groups[most:] for pair in g]
+        raise TrustError(
+            f"{len(groups)} prompts are too few to tell a criterion from chance: "
+            f"give pairs of {_FEWEST} or more"
+        )
+    shuffled = list(groups.values())
+    random.Random(seed).shuffle(shuffled)
+    # The others are needed to find out what the criteria are worth.
+    shown_count = min(12, max(1, len(shuffled) // 3))
+    shown = [group[0] for group in shuffled[:shown_count]]
+    unseen: list[Pair] = []
+    for group in shuffled[shown_count:]:
+        unseen += group
+    return shown, unseen
 
 
 class Proposed(BaseModel):
@@ -464,11 +551,14 @@ class Proposal(BaseModel):
     criteria: list[Proposed] = Field(min_length=1)
 
 
-def _complaint(value: Any) -> str | None:
-    for each in Proposal.model_validate(value).criteria:
-        words = each.requirement.strip()
-        if not words or len(words) > 400:
-            return f"a requirement is {'too long' if words else 'blank'}: write one sentence"
-        if not 0 < abs(each.weight) <= 10:
-            return f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
+def _find_fault(value: Any) -> str | None:
+    """Return what is wrong with a proposal; None if nothing is."""
+    for proposed in Proposal.model_validate(value).criteria:
+        requirement = proposed.requirement.strip()
+        if not requirement:
+            return "a requirement is blank: write one sentence"
+        if len(requirement) > 400:
+            return "a requirement is too long: write one sentence"
+        if not 0 < abs(proposed.weight) <= 10:
+            return f"the weight of {requirement!r} is {proposed.weight:g}: give one from 1 to 3"
     return None
