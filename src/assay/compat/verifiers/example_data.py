@@ -41,19 +41,20 @@ _SOURCES: dict[str, dict[str, Any]] = json.loads(
 def load_example_dataset(
     name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0
 ) -> Any:
-    """Load a well-known data set with `question` and `answer`, by `datasets`; with `n`, so many rows at random."""
-    question, source = get_preprocess_fn(name, seed), _SOURCES[name]
+    """Load a well-known data set, with the columns `question` and `answer`; with `n`, that many random rows."""
+    preprocess = get_preprocess_fn(name, seed)
+    source = _SOURCES[name]
     datasets = import_extra("datasets", "example data")
-    subsets, split = source.get("subsets", [None]), split or source["split"]
-    dataset = datasets.concatenate_datasets(
-        [datasets.load_dataset(source["path"], s, split=split) for s in subsets]
-    )
+    parts: list[Any] = []
+    for subset in source.get("subsets", [None]):
+        parts.append(datasets.load_dataset(source["path"], subset, split=split or source["split"]))
+    dataset = datasets.concatenate_datasets(parts)
     if "only" in source:
         [(column, start)] = source["only"].items()
         dataset = dataset.filter(methodcaller("startswith", start), input_columns=[column])
     if n is not None and n > 0:
         dataset = dataset.shuffle(seed=seed).select(range(min(n, len(dataset))))
-    return dataset.map(question, remove_columns=dataset.column_names)
+    return dataset.map(preprocess, remove_columns=dataset.column_names)
 
 
 def get_preprocess_fn(name: str, seed: int = 0) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -63,25 +64,31 @@ def get_preprocess_fn(name: str, seed: int = 0) -> Callable[[dict[str, Any]], di
 
 
 def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[str, Any]:
-    question, answer = row[source["question"]], row[source["answer"]]
+    """Return the question and the answer of a row, in the form that the source describes."""
+    question = row[source["question"]]
+    answer = row[source["answer"]]
     options: Any = row.get(source.get("options", ""))
     if "shuffled" in source:
         options = [answer, *(row[column] for column in source["shuffled"])]
-        random.Random(f"{seed} {question}").shuffle(
-            options
-        )  # the same in every run, where theirs is another
+        # In the same order in every run; in verifiers the order differs.
+        random.Random(f"{seed} {question}").shuffle(options)
         answer = options.index(answer)
     if options:
-        listed = [
-            f"{letter}: {option}" for letter, option in zip("ABCDEFGHIJ", options, strict=False)
-        ]
-        question = "\n".join([f"Question: {question}\n", *listed])
-        answer = "ABCD"[answer] if isinstance(answer, int) else answer
-    if labelled := row.get(source.get("labelled", "")):
-        listed = map("{}. {}".format, labelled["label"], labelled["text"])
-        question = "\n".join([f"Question: {question}\n\nChoices:", *listed])
-    if extract := source.get("extract"):
-        answer = str(int(answer)) if extract == "int" else getattr(lenient_parsers, extract)(answer)
+        lines = [f"Question: {question}\n"]
+        lines += map("{}: {}".format, "ABCDEFGHIJ", options)
+        question = "\n".join(lines)
+        if isinstance(answer, int):
+            answer = "ABCD"[answer]
+    labelled_options = row.get(source.get("labelled", ""))
+    if labelled_options:
+        lines = [f"Question: {question}\n\nChoices:"]
+        lines += map("{}. {}".format, labelled_options["label"], labelled_options["text"])
+        question = "\n".join(lines)
+    extract = source.get("extract")
+    if extract == "int":
+        answer = str(int(answer))
+    elif extract:
+        answer = getattr(lenient_parsers, extract)(answer)
     return {"question": question, "answer": answer}
 
 
@@ -97,15 +104,21 @@ def format_dataset(
         dataset = dataset.rename_column("example_id", "src_id")
     if "example_id" not in dataset.column_names:
         dataset = dataset.add_column("example_id", range(len(dataset)))
-    before = [{"role": "system", "content": system_prompt}] * bool(system_prompt) + (few_shot or [])
+    if "prompt" in dataset.column_names:
+        return dataset
+    first_messages = list(few_shot or [])
+    if system_prompt:
+        first_messages.insert(0, {"role": "system", "content": system_prompt})
 
-    def columns(row: dict[str, Any]) -> dict[str, Any]:
-        answer = {} if answer_key == "answer" else {"answer": row[answer_key]}
-        return {"prompt": [*before, {"role": "user", "content": row[question_key]}]} | answer
+    def make_columns(row: dict[str, Any]) -> dict[str, Any]:
+        columns: dict[str, Any] = {
+            "prompt": [*first_messages, {"role": "user", "content": row[question_key]}]
+        }
+        if answer_key != "answer":
+            columns["answer"] = row[answer_key]
+        return columns
 
-    return (
-        dataset if "prompt" in dataset.column_names else dataset.map(columns, **(map_kwargs or {}))
-    )
+    return dataset.map(make_columns, **(map_kwargs or {}))
 
 
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -310,12 +323,14 @@ def error_type_name(error: object) -> str | None:
 def error_info_to_exception(
     error: Mapping[str, Any], error_types: Sequence[type[Exception]]
 ) -> Exception | None:
-    """The first of these types that the chain names, with the words of the chain; None if it names none of them."""
-    chain, told = (
-        str(error.get(f"error_chain_{form}") or error.get("error") or "")
-        for form in ("str", "repr")
-    )
-    return next((kind(told) for kind in error_types if kind.__name__ in chain), None)
+    """Return an error of the first of these types that the chain names; None if it names none."""
+    name = error.get("error")
+    chain = str(error.get("error_chain_str") or name or "")
+    message = str(error.get("error_chain_repr") or name or "")
+    for error_type in error_types:
+        if error_type.__name__ in chain:
+            return error_type(message)
+    return None
 
 
 def print_prompt_completions_sample(
@@ -326,27 +341,23 @@ def print_prompt_completions_sample(
     step: int,
     num_samples: int = 1,
 ) -> None:
-    """Print the first rollouts as a table: what was asked, what was said and went wrong, and the reward."""
-    parts = (
-        import_extra(f"rich.{name}", "a table", extra="cli")
-        for name in ("console", "panel", "table")
-    )
-    console, panel, table = parts
-    shown = table.Table(header_style="bold white", expand=True)
-    shown.add_column("Prompt", style="bright_yellow")
-    shown.add_column("Completion", style="bright_green")
-    shown.add_column("Reward", style="bold cyan", justify="right")
-    paid = [*rewards, *[0.0] * len(prompts)]
-    for prompt, completion, error, reward in [
-        *zip(prompts, completions, errors, paid, strict=False)
-    ][:num_samples]:
-        said = format_messages(completion)
-        if error is not None:
-            chain = (
-                ErrorChain(error) if isinstance(error, BaseException) else error["error_chain_repr"]
-            )
-            said.append(f"\n\nerror: {chain}", style="bold red")
-        shown.add_row(format_messages(prompt), said, f"{reward:.2f}", end_section=True)
+    """Print the first rollouts as a table of prompts, completions with errors, and rewards."""
+    console = import_extra("rich.console", "a table", extra="cli")
+    panel = import_extra("rich.panel", "a table", extra="cli")
+    rich_table = import_extra("rich.table", "a table", extra="cli")
+    table = rich_table.Table(header_style="bold white", expand=True)
+    table.add_column("Prompt", style="bright_yellow")
+    table.add_column("Completion", style="bright_green")
+    table.add_column("Reward", style="bold cyan", justify="right")
+    padded_rewards = [*rewards, *[0.0] * len(prompts)]
+    rollouts = list(zip(prompts, completions, errors, padded_rewards, strict=False))
+    for prompt, completion, error, reward in rollouts[:num_samples]:
+        text = format_messages(completion)
+        if isinstance(error, BaseException):
+            text.append(f"\n\nerror: {ErrorChain(error)}", style="bold red")
+        elif error is not None:
+            text.append(f"\n\nerror: {error['error_chain_repr']}", style="bold red")
+        table.add_row(format_messages(prompt), text, f"{reward:.2f}", end_section=True)
     console.Console().print(
-        panel.Panel(shown, expand=False, title=f"Step {step}", border_style="bold white")
+        panel.Panel(table, expand=False, title=f"Step {step}", border_style="bold white")
     )

@@ -170,23 +170,25 @@ class TextArenaEnv(MultiTurnEnv):
         super().__init__(dataset, eval_dataset=eval_dataset, **given)
 
     def ta_to_hf(self) -> tuple[Any, Any]:
-        """The rows to train on, and those to evaluate on, each with a word of the game's list."""
+        """Return the rows for training and for evaluation, each with a word of the game's list."""
         _, question = self.ta_env.get_observation()
         words: Any = getattr(self.ta_env, "word_list", None)
         if not words:
-            told = f"the game {self.game!r} has no word_list"
             raise ValueError(
-                f"{told}: write a subclass whose ta_to_hf and setup_state say what an example is"
+                f"the game {self.game!r} has no word_list: write a subclass whose ta_to_hf and "
+                "setup_state define the examples"
             )
         if isinstance(words, dict):
-            groups = [
-                [each] if isinstance(each, str) else each
-                for each in cast("dict[str, Any]", words).values()
-            ]
-            words = [word for group in groups for word in group]
-        draw, number = Random(self.seed), self.num_train_examples + self.num_eval_examples
-        rows = [{"question": question, "answer": draw.choice(words)} for _ in range(number)]
-        return rows[: self.num_train_examples], rows[self.num_train_examples :] or None
+            all_words: list[str] = []
+            for group in cast("dict[str, Any]", words).values():
+                all_words += [group] if isinstance(group, str) else group
+            words = all_words
+        rng = Random(self.seed)
+        row_count = self.num_train_examples + self.num_eval_examples
+        rows = [{"question": question, "answer": rng.choice(words)} for _ in range(row_count)]
+        train_rows = rows[: self.num_train_examples]
+        eval_rows = rows[self.num_train_examples :]
+        return train_rows, eval_rows or None
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
         state["ta_env"] = await _within(

@@ -217,21 +217,28 @@ def maybe_normalize_messages(value: Any, *, field_name: str = "messages") -> lis
 
 
 def from_raw_message(message: Mapping[str, Any]) -> Any:
-    if message["role"] not in (kinds := {**_KINDS, "text": TextMessage}):
-        raise ValueError(f"Unknown role: {message['role']}: give one of {', '.join(kinds)}")
-    fields = kinds[message["role"]](message)
-    for call in (fields.get("tool_calls") or ()) if fields.role == "assistant" else ():
-        given: object = call["function"].get("arguments")
-        text = (
-            given
-            if isinstance(given, str)
-            else json.dumps({} if given is None else given, default=str)
-        )
-        call.update(
-            id=call.get("id") or call.name,
-            function=AttributeRecord(call["function"], arguments=text),
-        )
-    return fields
+    kinds = {**_KINDS, "text": TextMessage}
+    role = message["role"]
+    if role not in kinds:
+        raise ValueError(f"Unknown role: {role}: give one of {', '.join(kinds)}")
+    typed_message = kinds[role](message)
+    if role == "assistant":
+        for call in typed_message.get("tool_calls") or ():
+            _complete_call(call)
+    return typed_message
+
+
+def _complete_call(call: Any) -> None:
+    """Give a tool call an id, and write its arguments as JSON."""
+    arguments: object = call["function"].get("arguments")
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, default=str)
+    call.update(
+        id=call.get("id") or call.name,
+        function=AttributeRecord(call["function"], arguments=arguments),
+    )
 
 
 def from_raw_content_part(part: Any) -> Any:
@@ -251,21 +258,25 @@ def _fields(message: object) -> dict[str, Any]:
 
 
 def message_to_printable(message: Any) -> Any:
-    """The message with its parts joined to one text, in which `[image]` and `[audio]` stand for such."""
+    """Return the message with its parts joined to one text, with `[image]` and `[audio]` for media."""
     fields = _fields(message)
     if not isinstance(fields.get("content"), list):
         return message
-    signs = {"image_url": "[image]", "input_audio": "[audio]", "audio": "[audio]"}
-    kinds = [(part.get("type", ""), part.get("text")) for part in map(_fields, fields["content"])]
-    shown = [said if kind == "text" else signs.get(kind) for kind, said in kinds]
-    text = " ".join(each for each in shown if isinstance(each, str)).strip()
-    kept = {
-        name: fields[name]
-        for name in ("reasoning_content", "tool_calls")
-        if fields.get(name) is not None
-    }
-    plain = {"role": fields.get("role"), "content": text, **kept}
-    return message.model_copy(update={"content": text}) if hasattr(message, "model_copy") else plain
+    placeholders = {"image_url": "[image]", "input_audio": "[audio]", "audio": "[audio]"}
+    texts: list[str] = []
+    for part in map(_fields, fields["content"]):
+        kind = part.get("type", "")
+        text = part.get("text") if kind == "text" else placeholders.get(kind)
+        if isinstance(text, str):
+            texts.append(text)
+    content = " ".join(texts).strip()
+    if hasattr(message, "model_copy"):
+        return message.model_copy(update={"content": content})
+    printable = {"role": fields.get("role"), "content": content}
+    for name in ("reasoning_content", "tool_calls"):
+        if fields.get(name) is not None:
+            printable[name] = fields[name]
+    return printable
 
 
 def serialize_message_for_output(message: Any) -> Any:
