@@ -46,11 +46,7 @@ def check_of(spec: object) -> BuiltinCheck | CheckTemplate:
     >>> check_of({"max_words": 200})
     MaxWords(limit=200)
     """
-    named: Mapping[Any, Any] = {spec: None} if isinstance(spec, str) else cast("Any", spec)
-    if not isinstance(spec, str | Mapping) or len(named) != 1:
-        advice = "give one name, such as json_valid, or one name with its fields, such as {max_words: 200}"
-        raise RubricError(f"check is {format_value(cast('object', spec))}: {advice}")
-    ((name, value),) = named.items()
+    name, value = _read_spec(spec)
     if name not in BUILTIN:
         match = re.fullmatch(r"(\w+)[\s(=]+(.+?)\)?", str(name), re.DOTALL)
         if match is not None and match[1] in BUILTIN:
@@ -60,24 +56,52 @@ def check_of(spec: object) -> BuiltinCheck | CheckTemplate:
             f"there is no built-in check {format_value(name)}: {suggest_word(name, BUILTIN)}"
         )
     kind = BUILTIN[name]
+    arguments = _read_arguments(kind, value)
+    _check_fields(kind, arguments)
+    return make_check(kind, arguments)
+
+
+def _read_spec(spec: object) -> tuple[Any, Any]:
+    """Return the name of a check, and the value behind it; None if there is none."""
+    if isinstance(spec, str):
+        return spec, None
+    if isinstance(spec, Mapping):
+        items = list(cast("Mapping[Any, Any]", spec).items())
+        if len(items) == 1:
+            return items[0]
+    raise RubricError(
+        f"check is {format_value(cast('object', spec))}: give one name, such as json_valid, or "
+        "one name with its fields, such as {max_words: 200}"
+    )
+
+
+def _read_arguments(kind: type[BuiltinCheck], value: Any) -> Mapping[Any, Any]:
+    """Return the arguments of a check; a value that is not a mapping is that of its lone field."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return cast("Mapping[Any, Any]", value)
+    field_name = kind.lone_field()
+    if field_name is not None:
+        return {field_name: value}
+    names = [field.name for field in fields(kind)]
+    needed = f"its fields by name ({', '.join(names)})" if names else "no fields"
+    raise RubricError(f"{kind.name} takes {needed}, and was given {format_value(value)}")
+
+
+def _check_fields(kind: type[BuiltinCheck], arguments: Mapping[Any, Any]) -> None:
+    """Raise `RubricError` for an unknown field, or for a missing one."""
     known = {field.name: field for field in fields(kind)}
-    lone, listed = kind.lone_field(), ", ".join(known)
-    given: Mapping[Any, Any] = {} if value is None else value
-    if not isinstance(value, Mapping | None):
-        if lone is None:
-            takes = f"its fields by name ({listed})" if known else "no fields"
-            raise RubricError(f"{name} takes {takes}, and was given {format_value(value)}")
-        given = {lone: value}
-    for key in given:
+    for name in arguments:
         if not known:
-            raise RubricError(f"{name} takes no fields, and was given {format_value(key)}")
-        if key not in known:
+            raise RubricError(f"{kind.name} takes no fields, and was given {format_value(name)}")
+        if name not in known:
             raise RubricError(
-                f"{name} has no field {format_value(key)}: {suggest_word(key, known)}"
+                f"{kind.name} has no field {format_value(name)}: {suggest_word(name, known)}"
             )
-    for key, field in known.items():
-        if field.default is MISSING and key not in given:
+    for name, field in known.items():
+        if field.default is MISSING and name not in arguments:
             raise RubricError(
-                f"{name} needs {key!r}: write {{{name}: {{{key}: ...}}}} (its fields: {listed})"
+                f"{kind.name} needs {name!r}: write {{{kind.name}: {{{name}: ...}}}} "
+                f"(its fields: {', '.join(known)})"
             )
-    return make_check(kind, given)

@@ -28,20 +28,26 @@ _PAIRED: Final = frozenset(frozenset(pair.split("/")) for pair in words("paired"
 
 
 def compound(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Two things that a response can do one without the other."""
-    # What a level means may take two claims to say.
-    own = text.own.split(":")[0] if explains_levels(criterion, text) else text.own
-    found = _two_acts(own) or _two_qualities(own) or _two_sentences(own) or _two_objects(own)
-    if found is not None:
-        yield Hit("R001", *found)
+    """Find two things of which a response can do one without the other."""
+    own = text.own
+    if explains_levels(criterion, text):
+        # The description of a level may need two claims.
+        own = own.split(":")[0]
+    for find_second_claim in (_two_acts, _two_qualities, _two_sentences, _two_objects):
+        result = find_second_claim(own)
+        if result is not None:
+            message, fix = result
+            yield Hit("R001", message, fix)
+            return
 
 
 def _two_acts(own: str) -> tuple[str, str] | None:
-    for found in pattern(
-        "second_bare_act" if pattern("takes_bare").search(own) else "second_act"
-    ).finditer(own):
-        if _is_second_claim(own, found):
-            rest = own[found.start("verb") :].split(BLANK)[0].split(",")[0]
+    second_act = pattern("second_act")
+    if pattern("takes_bare").search(own):
+        second_act = pattern("second_bare_act")
+    for match in second_act.finditer(own):
+        if _is_second_claim(own, match):
+            rest = own[match.start("verb") :].split(BLANK)[0].split(",")[0]
             shown = " ".join(rest.split()[:4])
             return (
                 f"it asks two things, the second at '{shown}'",
@@ -96,22 +102,28 @@ def _two_sentences(own: str) -> tuple[str, str] | None:
 
 
 def _two_objects(own: str) -> tuple[str, str] | None:
-    """The things that a criterion wants mentioned, when they are several and not one set."""
-
-    def is_one(said: str, things: str) -> bool:
-        """Whether a relation holds the things together, or they are the names and numbers of one answer."""
-        return pattern("together").search(said) is not None or _NAMES.search(things) is not None
-
+    """Find several things that a response should mention, unless they belong together."""
     things: list[str] = []
-    found, both = pattern("list").search(own), pattern("both").search(own)
-    if found is not None and not is_one(found[0], found["things"]):
-        things = re.split(r",\s+(?:and\s+)?|\s+and\s+|\s+as\s+well\s+as\s+", found["things"])
-        if frozenset((things[0].split()[-1].lower(), things[-1].split()[-1].lower())) in _PAIRED:
+    listing = pattern("list").search(own)
+    if listing is not None and not _belong_together(listing[0], listing["things"]):
+        things = re.split(r",\s+(?:and\s+)?|\s+and\s+|\s+as\s+well\s+as\s+", listing["things"])
+        first_word = things[0].split()[-1].lower()
+        last_word = things[-1].split()[-1].lower()
+        if frozenset((first_word, last_word)) in _PAIRED:
             things = []
-    if not things and both is not None and not is_one(own[: both.end()], both[0]):
-        things = [both["one"], both["two"]]
+    if not things:
+        both = pattern("both").search(own)
+        if both is not None and not _belong_together(own[: both.end()], both[0]):
+            things = [both["one"], both["two"]]
+    if not things:
+        return None
     shown = " and ".join(f"'{thing}'" for thing in things)
-    return (f"it asks for {shown}", "give each of them a criterion of its own") if things else None
+    return f"it asks for {shown}", "give each of them a criterion of its own"
+
+
+def _belong_together(text: str, things: str) -> bool:
+    """Return whether a relation connects the things, or they are names and numbers of one answer."""
+    return pattern("together").search(text) is not None or _NAMES.search(things) is not None
 
 
 # R002: praise and blame with nothing to measure it by.
@@ -226,21 +238,25 @@ def _without_meaning(choices: Sequence[str], said: str) -> list[str]:
 
 
 def upside_down(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Choices from best to worst, which make the best response worth nothing."""
+    """Find choices that run from best to worst, so that the best response is worth nothing."""
     # In lists of words, `_` stands for a space.
     choices = ["_".join(choice.casefold().split()) for choice in criterion.choices]
     if all(re.fullmatch(r"\d{1,4}", choice) for choice in choices):
         numbers = [int(choice) for choice in choices]
-        runs_down = numbers == sorted(numbers, reverse=True)
+        is_best_first = numbers == sorted(numbers, reverse=True)
     else:
-        runs_down = choices[0] in words("best") and choices[-1] in words("worst")
-    # For a fault that is asked about as a question, `yes` is the worst answer, and may come first.
-    may_be_meant = choices[0] not in ("met", "pass", "passed") and _described_fault(text)
-    if not runs_down or may_be_meant:
+        is_best_first = choices[0] in words("best") and choices[-1] in words("worst")
+    if not is_best_first:
         return
-    message = f"the choices run from '{criterion.choices[0]}' to '{criterion.choices[-1]}', and the first one listed is worth 0"
-    # Of a question it is not certain which answer is the better one.
-    severity = "warning" if choices[0] in ("yes", "true") else None
+    if choices[0] not in ("met", "pass", "passed") and _described_fault(text):
+        return  # for a question about a fault, `yes` is the worst answer and comes first
+    message = (
+        f"the choices run from '{criterion.choices[0]}' to '{criterion.choices[-1]}', "
+        "and the first one listed is worth 0"
+    )
+    severity = None
+    if choices[0] in ("yes", "true"):
+        severity = "warning"  # it is not certain which answer to a question is better
     yield Hit("R011", message, "list the choices from worst to best", "choices", severity)
 
 

@@ -408,102 +408,119 @@ class Environment(envs.Environment):
     async def _run_examples(
         self, examples: Any, client: Any, model: Any, options: Any, *, data: Any
     ) -> envs.Results:
-        """As ours, with their options. Every reward is a number; what is unscored has its errors beside it."""
+        """Evaluate as in assay, with the options of verifiers.
+
+        Every reward is a number. The output of an unscored rollout has its errors, too.
+        """
         for name in ("push_to_hf_hub", "hf_hub_dataset_name"):
             if options.pop(name, None):
                 raise ValueError(f"{name} is not there: push results.to_dataset() yourself")
         given: Any = {name: value for name, value in options.items() if value is not None}
         log = given.pop("on_log", self.logger.info)
-        tell, alone = self._telling(given, model=model), given.pop("independent_scoring", False)
-        if started := given.pop("on_start", None):
+        tell = self._telling(given, model=model)
+        scores_alone: bool = given.pop("independent_scoring", False)
+        on_start = given.pop("on_start", None)
+        if on_start is not None:
             groups = [[example] * given.get("rollouts_per_example", 1) for example in examples]
-            rows = [row for group in groups for row in group]
-            started(rows, rows if alone else groups)
+            inputs = [row for group in groups for row in group]
+            on_start(inputs, inputs if scores_alone else groups)
         saves: bool = given.pop("save_results", False)
-        path: Any = given.pop("results_path", None)
-        if saves and path is None:
-            named = str(getattr(model, "id", model or client)).replace("/", "--")
-            path = Path(
-                "outputs",
-                "evals",
-                f"{self.env_id or type(self).__name__}--{named}",
-                uuid4().hex[:8],
-            )
-        if path is not None:
-            # Theirs resumes whatever the version; the run records that it changed.
-            given |= {"run": path, "resume": True, "allow_changes": True}
+        folder: Any = given.pop("results_path", None)
+        if saves and folder is None:
+            model_name = str(getattr(model, "id", model or client)).replace("/", "--")
+            run_name = f"{self.env_id or type(self).__name__}--{model_name}"
+            folder = Path("outputs", "evals", run_name, uuid4().hex[:8])
+        if folder is not None:
+            # verifiers resumes whatever the version is; the run records that it changed.
+            given |= {"run": folder, "resume": True, "allow_changes": True}
         if self.concurrency is not None:
             given.setdefault("max_concurrent", self.concurrency)
-        endpoints = (
-            records.resolve_client_configs(client)
-            if isinstance(client, records.ClientConfig)
-            else []
+
+        endpoints: list[Any] = []
+        if isinstance(client, records.ClientConfig):
+            endpoints = records.resolve_client_configs(client)
+        models, choose = self._make_models(
+            endpoints, client, model, given, len(examples) if scores_alone else 0
         )
-        clients: list[Any] = [*endpoints] or [client]
-        asked, choose = clients, None
-        if endpoints or records.own_client(client):
-            kind = records.ConfiguredModel if endpoints else records.ClientUnderTest
-            most, settings = (
-                given.get("max_concurrent"),
-                {**self.sampling_args, **given.get("sampling_args", {})},
-            )
-            asked = [
-                kind(each, model, settings, at_once=None if most == -1 else most)
-                for each in clients
-            ]
-            # Theirs keeps the rollouts of an example on one endpoint, unless each is scored alone.
-            choose = partial(records.in_turn, {}, asked, len(examples) if alone else 0)
         try:
             with (
                 set_variable(_retries, given.pop("max_retries", 0)),
                 set_variable(_tell, tell),
                 set_variable(_choose, choose),
-                set_variable(scores_independently, alone),
+                set_variable(scores_independently, scores_alone),
             ):
-                held = [_renamed(example, COLUMN, HELD) for example in examples]
-                results = await super()._run_examples(held, asked[0], model, given, data=data)
+                rows = [_renamed(example, COLUMN, HELD) for example in examples]
+                results = await super()._run_examples(rows, models[0], model, given, data=data)
         finally:
-            for made in asked if endpoints else ():
-                await made.close()
-        if endpoints[1:]:
+            if endpoints:
+                for configured_model in models:
+                    await configured_model.close()
+        if len(endpoints) > 1:
             results.metadata["base_url"] = ",".join(endpoint.api_base_url for endpoint in endpoints)
-        rows = list(zip(results.outputs, results.states, strict=True))
-        # To which no counted criterion applies is as it should be.
-        unscored = [
-            output
-            for output, _ in rows
-            if output["reward"] is None and (output["error"] or output["errors"])
-        ]
-        passes, places = Passes(), dict[Any, int]()
-        for output, state in rows:
+        self._add_their_results(results, given.get("state_columns", ()))
+        if saves and folder is not None:
+            _save(Path(folder), results)
+            log(f"Saved final results to {folder}")
+        return results
+
+    def _make_models(
+        self,
+        endpoints: Sequence[Any],
+        client: Any,
+        model: Any,
+        options: Mapping[str, Any],
+        rollouts_alone: int,
+    ) -> tuple[list[Any], Callable[..., Any] | None]:
+        """Return the models to ask, and the function that chooses one of them for a rollout.
+
+        The function is None if there is only a client of assay. verifiers keeps the rollouts of an
+        example on one endpoint, unless they are scored alone; `rollouts_alone` is their number then.
+        """
+        if not endpoints and not records.own_client(client):
+            return [client], None
+        max_concurrent = options.get("max_concurrent")
+        if max_concurrent == -1:
+            max_concurrent = None
+        settings = {**self.sampling_args, **options.get("sampling_args", {})}
+        if endpoints:
+            models: list[Any] = [
+                records.ConfiguredModel(endpoint, model, settings, at_once=max_concurrent)
+                for endpoint in endpoints
+            ]
+        else:
+            models = [records.ClientUnderTest(client, model, settings, at_once=max_concurrent)]
+        return models, partial(records.in_turn, {}, models, rollouts_alone)
+
+    def _add_their_results(self, results: envs.Results, state_columns: Sequence[str]) -> None:
+        """Make every reward a number, and add the metadata of verifiers."""
+        unscored = 0
+        passes = Passes()
+        example_numbers: dict[Any, int] = {}
+        for output, state in zip(results.outputs, results.states, strict=True):
+            unscored += _is_unscored(output)
             _pay(output, state)
-            passes.add(
-                output["reward"] >= self.pass_threshold,
-                places.setdefault(output["example_id"], len(places)),
-            )
-            output |= {name: state.get(name) for name in given.get("state_columns", ())}
+            example = example_numbers.setdefault(output["example_id"], len(example_numbers))
+            passes.add(output["reward"] >= self.pass_threshold, example)
+            output |= {name: state.get(name) for name in state_columns}
+        count = len(results.outputs)
         if unscored:
-            warn_unscored(len(unscored), len(rows))
-        if rows and not compat.strict:
-            results.metadata["avg_reward"] = fmean(output["reward"] for output, _ in rows)
-        rates = {
-            str(k): rate
-            for k, rate in passes.rates().items()
-            if len(rows) > len(places) and not k & (k - 1)
-        }
+            warn_unscored(unscored, count)
+        if count and not compat.strict:
+            results.metadata["avg_reward"] = fmean(output["reward"] for output in results.outputs)
+        rates: dict[str, Any] = {}
+        if count > len(example_numbers):
+            for k, rate in passes.rates().items():
+                if k & (k - 1) == 0:  # powers of two
+                    rates[str(k)] = rate
         results.metadata |= {
             "env_args": self.env_args,
             "time": results.metadata["time_ms"] / 1000,
             "pass_at_k": {k: rate.any for k, rate in rates.items()},
             "pass_all_k": {k: rate.all for k, rate in rates.items()},
             "pass_threshold": self.pass_threshold,
-            "state_columns": [*given.get("state_columns", ())],
+            "state_columns": list(state_columns),
             "tools": self.tool_defs,
         }
-        if saves and path is not None:
-            _save(Path(path), results)
-            log(f"Saved final results to {path}")
-        return results
 
     def _telling(self, given: dict[str, Any], **about: Any) -> Callable[[Sequence[State]], None]:
         """What tells an `on_progress` of theirs all outputs, the new ones of a group, and what is known by then."""
@@ -564,10 +581,16 @@ class Environment(envs.Environment):
         return output
 
 
+def _is_unscored(output: Mapping[str, Any]) -> bool:
+    """Return whether a rollout has no reward because of an error, not because no criterion applies."""
+    return output["reward"] is None and bool(output["error"] or output["errors"])
+
+
 def _renamed(row: dict[str, Any], name: str, to: str) -> dict[str, Any]:
-    return (
-        {to if each == name else each: value for each, value in row.items()} if name in row else row
-    )
+    """Return a row with a column renamed, if it has the column."""
+    if name not in row:
+        return row
+    return {to if column == name else column: value for column, value in row.items()}
 
 
 def _save(folder: Path, results: envs.Results) -> None:
