@@ -188,7 +188,7 @@ async def test_not_applicable_is_an_error_where_it_was_not_offered():
         judge=PerCriterionGrader(generate_fn=FakeModel({"choice": "N/A", "explanation": ""})),
     )
     report = await one(rubric)
-    assert "not on offer" in report.report[0].error
+    assert "not one of the choices" in report.report[0].error
 
 
 class TestNested:
