@@ -188,7 +188,7 @@ def test_a_row_without_the_column_is_an_error_and_the_judge_is_not_asked(row: di
     ("text", "message"),
     [
         ("- {check: json_valid, reference: answer}", "code answers this criterion"),
-        ("- {requirement: x, reference: completion}", "which is what is judged"),
+        ("- {requirement: x, reference: completion}", "which is the text to be judged"),
         (
             "{reference: 3, criteria: [{requirement: x}]}",
             "reference is 3: give the name of a column",
