@@ -100,11 +100,12 @@ def score_shards(
     """Score files of rows with many workers, and return the summary.
 
     `make` returns the rubric and its judge, and is called in every worker. `paths` are JSON Lines
-    and Parquet files, and folders of such. With `resume`, what is missing or failed in the run is
-    done; `allow_changes` is that of `score_rows`. If a model is asked, `max_concurrent` rollouts are in progress over all workers; by
-    default 128 in each. With `save_requests`, rows keep the exact requests to judges and the replies.
+    and Parquet files, and folders of such files. With `resume`, the rows that are missing or failed
+    in the run are scored. `allow_changes` is that of `score_rows`. If a model is asked,
+    `max_concurrent` rollouts are in progress over all workers; by default 128 in each worker. With
+    `save_requests`, rows keep the exact requests to judges and the replies.
 
-    Once `stopping` returns True, no new shard is begun, those in progress are finished, and the
+    Once `stopping` returns True, no new shard is started, those in progress are finished, and the
     summary is not `complete`. The limits of endpoints and of a `budget` around this call hold for
     all workers together.
 
@@ -113,18 +114,15 @@ def score_shards(
     refuse_too_few(1 if max_concurrent is None else max_concurrent)
     if is_dry_run():
         raise RunRefused("a dry run has no workers: use one process, with `score_rows`")
-    backend = backend or backends.Processes()
     folder = Path(folder).absolute()
     if find_run_file(folder).parent != folder:
         raise RunRefused(f"{folder} is a file, and a run of many workers needs a folder: name one")
     rubric, judge = make()
     grader = grader_of(judge)
-    shared_rubric: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
-    # A rubric that every row brings may wait, for all that is known.
-    traits = Traits(waits=True) if shared_rubric is None else Traits.of(shared_rubric)
-    about = about or RunAbout.of(
-        "score", config={"map": dict(mapping or {})}, data=files_about(list_files(paths))
-    )
+    traits = _find_traits(rubric)
+    if about is None:
+        data = files_about(list_files(paths))
+        about = RunAbout.of("score", config={"map": dict(mapping or {})}, data=data)
     about = about.completed(rubric, grader)
     shards = shards_of(paths, rows=rows, mapping=mapping)
     with Journal.open(
@@ -134,30 +132,42 @@ def score_shards(
         allow_changes=allow_changes,
         is_begun=has_parts(folder),
     ) as journal:
-        run = ShardedRun(journal, shards, next(iter(traits.compares), ""))
+        criterion_that_compares = traits.compares[0] if traits.compares else ""
+        run = ShardedRun(journal, shards, criterion_that_compares)
         unfinished = run.find_unfinished()
-        if unfinished:
-            may_ask = traits.waits or grader is not None
-            with backend.open_workers() as worker_count, budget() as ledger:
-                if may_ask:
-                    # Each worker needs at least one call at a time.
-                    worker_count = min(worker_count, Endpoint.least_concurrency() or worker_count)
-                rollouts_at_once = MAX_CONCURRENT
-                if max_concurrent is not None:
-                    rollouts_at_once = max(1, max_concurrent // worker_count)
-                job = Job(
-                    folder=str(folder),
-                    about=journal.about.to_dict(),
-                    make=pickle_make(make),
-                    mapping=mapping or {},
-                    max_concurrent=rollouts_at_once,
-                    workers=worker_count,
-                    save_requests=save_requests,
-                    may_ask=may_ask,
-                    deadline=time.time() + ledger.deadline - time.monotonic(),
-                )
-                _Driver(run, unfinished, job, stopping, on_progress, ledger).score(backend)
+        if not unfinished:
+            return run.finish()
+        backend = backend or backends.Processes()
+        may_ask = traits.waits or grader is not None
+        with backend.open_workers() as worker_count, budget() as ledger:
+            if may_ask:
+                # Each worker needs at least one call at a time.
+                worker_count = min(worker_count, Endpoint.least_concurrency() or worker_count)
+            rollouts_per_worker = MAX_CONCURRENT
+            if max_concurrent is not None:
+                rollouts_per_worker = max(1, max_concurrent // worker_count)
+            job = Job(
+                folder=str(folder),
+                about=journal.about.to_dict(),
+                make=pickle_make(make),
+                mapping=mapping or {},
+                max_concurrent=rollouts_per_worker,
+                workers=worker_count,
+                save_requests=save_requests,
+                may_ask=may_ask,
+                deadline=time.time() + ledger.deadline - time.monotonic(),
+            )
+            _Driver(run, unfinished, job, stopping, on_progress, ledger).score(backend)
         return run.finish()
+
+
+def _find_traits(rubric: Any) -> Traits:
+    """Return the traits of the rubric of all rows; rubrics that rows bring may ask models."""
+    if isinstance(rubric, RowRubrics):
+        rubric = rubric.rubric
+    if rubric is None:
+        return Traits(waits=True)
+    return Traits.of(rubric)
 
 
 class _Driver(Watch):
@@ -173,7 +183,7 @@ class _Driver(Watch):
         ledger: Ledger,
     ) -> None:
         super().__init__(on_progress, sum(shard.rows for shard in run.shards), ledger)
-        # The worker of an unfinished shard counts the rows of it that are done already.
+        # Rows that are saved already. In unfinished shards, the workers count them.
         unfinished_numbers = {shard.number for shard in unfinished}
         finished = [shard for shard in run.shards if shard.number not in unfinished_numbers]
         self.kept = sum(shard.rows for shard in finished)
@@ -194,7 +204,7 @@ class _Driver(Watch):
                 if self._stopping():
                     self._waiting.clear()
                 if isinstance(result, ShardResult):
-                    self._count_result(result)
+                    self._take_result(result)
                 elif result is not None:
                     failures += self._handle_failure(result)
                 self.report()
@@ -231,14 +241,14 @@ class _Driver(Watch):
         self._running[shard.number] = task
         return task
 
-    def _count_result(self, result: ShardResult) -> None:
-        """Merge a finished shard into the run."""
+    def _take_result(self, result: ShardResult) -> None:
+        """Merge a finished shard into the run, and count its rows and calls."""
         self._end_task(result.shard)
         self._run.take(result)
         self.fresh += result.progress.done
         self.errors += result.progress.errors
         self.unscored += result.progress.unscored
-        self._budget.learn(result)
+        self._budget.note_costs(result)
         self.ledger.count(**result.counts)
 
     def _handle_failure(self, failure: ShardFailure) -> list[ShardFailure]:
@@ -317,7 +327,7 @@ class _BudgetShares:
             shares = 1
         return dollars / shares
 
-    def learn(self, result: ShardResult) -> None:
+    def note_costs(self, result: ShardResult) -> None:
         """Note what a rollout of a finished shard cost, and whether its share was enough."""
         self.rollout_cost = max(self.rollout_cost or 0.0, result.rollout_cost or 0.0) or None
         self._was_too_small = result.counts["errors"].get("BudgetExceeded", 0) > 0

@@ -95,7 +95,10 @@ class _Worker:
                 self.pipe.send(task)
 
     def receive(self) -> Iterator[ShardResult | ShardFailure]:
-        """Yield the result of the task, or its failure if the worker has died."""
+        """Yield the result of the task, or its failure if the worker has died.
+
+        The first message of a worker is None, which says that it is ready.
+        """
         try:
             message: ShardResult | ShardFailure | None = self.pipe.recv()
         except (EOFError, OSError):
@@ -107,18 +110,22 @@ class _Worker:
             yield message
 
     def _report_death(self) -> Iterator[ShardFailure]:
-        """Yield the failure of the task. Raise `RunError` if the worker could not even start."""
+        """Yield the failure of the task. Raise `RunError` if the worker failed while it started.
+
+        A worker that was killed may succeed next time, even if it was killed while it started.
+        """
         self.process.join()
         exit_code = self.end() or 0
-        if exit_code < 0:
+        was_killed = exit_code < 0
+        if was_killed:
             cause = f"by {signal.Signals(-exit_code).name}"
         else:
             cause = f"with exit code {exit_code}"
-            if not self.is_ready:
-                raise RunError(
-                    f"a worker ended {cause} before it could begin; its message is above. A script "
-                    'must call this under `if __name__ == "__main__":`, because workers import it'
-                )
+        if not was_killed and not self.is_ready:
+            raise RunError(
+                f"a worker ended {cause} before it could begin; its message is above. A script "
+                'must call this under `if __name__ == "__main__":`, because workers import it'
+            )
         if self.task is not None:
             yield ShardFailure(self.task.shard.number, cause, died=True)
 

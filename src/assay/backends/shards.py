@@ -40,7 +40,7 @@ class Shard:
     rows: int
 
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield its rows, with columns renamed as in `rows_of`."""
+        """Yield the rows of the shard, with columns renamed and media recognised as in `rows_of`."""
         if self.path.endswith(JSON_LINES_ENDINGS):
             rows = (row for _, row in read_objects(self._read_lines(), self.path, self.line))
         else:

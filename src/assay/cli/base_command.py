@@ -150,15 +150,15 @@ class Command(click.Command):
 
 
 def _find_nearest_option(name: str, options: list[str]) -> str | None:
-    """Return the option that is most like an unknown one; None if none is like it.
+    """Return the option that is most similar to an unknown one; None if none is similar.
 
-    One that differs in a letter or two, or begins with the letters that were given, comes first,
-    and then options that share a word: `--prompt` is nearer to `--prompt-template` than
-    `--temperature` is, which shares more letters.
+    An option that starts with the given letters, or differs in a letter or two, comes first. Then
+    shared words count more than shared letters: for `--prompt-template`, `--prompt` is nearer than
+    `--temperature`.
     """
     name = name.lstrip("-")
     words = set(name.split("-"))
-    nearest: tuple[bool, float, float, str] | None = None
+    candidates: list[tuple[bool, float, float, str]] = []
     for option in options:
         if not option.startswith("--"):
             continue
@@ -166,12 +166,14 @@ def _find_nearest_option(name: str, options: list[str]) -> str | None:
         option_words = set(option_name.split("-"))
         shared_words = len(words & option_words) / len(words | option_words)
         shared_letters = SequenceMatcher(None, name, option_name).ratio()
-        is_beginning = option_name.startswith(name)
-        if shared_words or is_beginning or shared_letters >= 0.65:
-            is_likely = is_beginning or shared_letters >= 0.85
-            likeness = (is_likely, shared_words, shared_letters, option)
-            nearest = likeness if nearest is None else max(nearest, likeness)
-    return None if nearest is None else nearest[-1]
+        is_start = option_name.startswith(name)
+        is_likely = is_start or shared_letters >= 0.85
+        if is_likely or shared_words or shared_letters >= 0.65:
+            candidates.append((is_likely, shared_words, shared_letters, option))
+    if not candidates:
+        return None
+    *_, nearest = max(candidates)
+    return nearest
 
 
 class SectionOption(click.Option):

@@ -384,13 +384,15 @@ class RowPrinter:
 
         self.low_rows: list[str] = []  # names of rows below `--fail-rollout-under`
         self.printed = 0
-        self._format = format or Format("")  # the base class prints nothing
+        # The base class `Format` prints nothing.
+        self._format = Format("") if format is None else format
         self._thresholds = options.thresholds
         self._tally = Tally(pass_rule=pass_rule or DEFAULT_PASS_RULE)
         self._next_number = 0
-        self._waiting: dict[int, runs.Row] = {}  # finished before a row that comes before them
-        # Called with every finished row; None if no row is printed or compared with a threshold.
-        # Rows that wait for earlier ones take memory, so they are not collected for nothing.
+        # Finished rows that cannot be printed yet, because an earlier row is not finished.
+        self._waiting: dict[int, runs.Row] = {}
+        # Called with every finished row; None if no row is printed or compared with a threshold,
+        # since the rows that wait for earlier ones take memory.
         needs_rows = format is not None or options.fail_rollout_under is not None
         self.on_row = self._take if needs_rows else None
 
@@ -415,7 +417,7 @@ class RowPrinter:
     def finish(
         self, summary: runs.Summary | None = None, *, complete: bool = False
     ) -> runs.Summary:
-        """Print the rows that wait, then the summary, and return the summary.
+        """Print the rows that still wait, then the summary, and return the summary.
 
         Without a summary, that of the printed rows is used, and nothing is printed if there are no
         rows.

@@ -179,6 +179,7 @@ class Interrupt:
         """Say how many rollouts are saved, and where; empty if none are saved."""
         if self._saved_in is None:
             return ""
+        # The progress may be a second old; `rows` is up to date, but not all work counts them.
         done_count = max(self.progress.done, self.progress.kept + self.rows)
         if not done_count:
             return "nothing is saved yet"

@@ -192,27 +192,25 @@ def _print_examples(run: runs.Run, options: ShowOptions) -> int:
     if options.pass_at is not None:
         rule = replace(rule, threshold=options.pass_at)
     categories: dict[str, str] = {}
-    passes: dict[str, list[bool]] = {}  # of the scored rollouts
+    results: dict[str, list[bool]] = {}  # whether each scored rollout passed, by example
     for row in _select_rows(run, options):
         categories.setdefault(row.example, row.task)
-        scored = passes.setdefault(row.example, [])
+        example_results = results.setdefault(row.example, [])
         is_passed = rule.is_passed(row.report) if row.scored else None
         if is_passed is not None:
-            scored.append(is_passed)
+            example_results.append(is_passed)
     has_categories = len(set(categories.values())) > 1
     data: list[dict[str, Any]] = []
-    for example, scored in passes.items():
-        rate = sum(scored) / len(scored) if scored else None
-        category = {"category": categories[example]} if has_categories else {}
-        data.append(
-            {
-                "example": example,
-                **category,
-                "passed": sum(scored),
-                "scored": len(scored),
-                "rate": rate,
-            }
-        )
+    for example, example_results in results.items():
+        line: dict[str, Any] = {"example": example}
+        if has_categories:
+            line["category"] = categories[example]
+        line["passed"] = sum(example_results)
+        line["scored"] = len(example_results)
+        line["rate"] = None
+        if example_results:
+            line["rate"] = sum(example_results) / len(example_results)
+        data.append(line)
     data.sort(key=lambda line: -1.0 if line["rate"] is None else line["rate"])
     shown = data[: options.limit]
     columns = list(shown[0]) if shown else []

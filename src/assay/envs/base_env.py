@@ -236,7 +236,8 @@ class Environment(HasHooks, ABC):
     def _read_examples(self, name: str) -> list[Example] | None:
         """Return the examples of `dataset` or `eval_dataset`, which are read only once.
 
-        A subclass may override those properties. The model is asked about what this returns.
+        Unlike those properties, no subclass overrides this. Rollouts are generated for what it
+        returns.
         """
         if name not in self._examples:
             self._examples[name] = read_examples(self._sources[name], name, self._example_reader)

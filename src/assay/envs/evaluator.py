@@ -96,7 +96,7 @@ def make_jobs(examples: Iterable[Example], *, sample_count: int = 1) -> list[Rol
         # A column of that name may also hold something else, which stays as it is.
         is_number = sample_column is None or type(sample_column) is int
         for _ in range(sample_count):
-            key = numbering.read_key(identity)
+            key = numbering.number_row(identity)
             example_id, sample = key
             group = groups.setdefault(example_id, ExampleGroup())
             job = RolloutJob(

@@ -69,7 +69,7 @@ class PromptTemplate:
         for number, row in enumerate(rows):
             if number == count:
                 break
-            examples.extend(self._write_example(row, f"few-shot row {number}"))
+            examples.extend(self._make_example(row, f"few-shot row {number}"))
         if count is not None and len(examples) < 2 * count:
             raise PromptError(
                 f"there are {len(examples) // 2} few-shot rows: add rows, or ask for fewer than "
@@ -77,7 +77,8 @@ class PromptTemplate:
             )
         return replace(self, examples=(*self.examples, *examples))
 
-    def _write_example(self, row: Mapping[str, Any], where: str) -> list[Message]:
+    def _make_example(self, row: Mapping[str, Any], where: str) -> list[Message]:
+        """Return a row as a question and its answer; `where` names the row in errors."""
         answer = row.get("completion")
         if answer is None:
             answer = row.get("answer")

@@ -373,7 +373,7 @@ class Run:
 def _read_summary(saved: str | None) -> Summary | None:
     """Return a saved summary; None if there is none, or if it is damaged.
 
-    It can be worked out again from the rows, whatever happened to it.
+    In both cases the caller computes it from the rows.
     """
     if saved is None:
         return None

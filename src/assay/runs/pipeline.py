@@ -253,8 +253,8 @@ class Numbering:
         self._seen = SeenTexts()
         self._repeats: dict[str, int] = {}  # how often each example came again
 
-    def read_key(self, row: Mapping[str, Any]) -> Key:
-        """Return the key of the next row."""
+    def number_row(self, row: Mapping[str, Any]) -> Key:
+        """Return the key of the next row: its own sample number, or the next free one."""
         example = row.get("example_id")
         if example is None:
             example = row.get("id")
@@ -465,7 +465,7 @@ class Feed:
                         f"row {self._numbering.rows} is {format_value(row)}: give a mapping"
                     )
                 number = self._numbering.rows
-                example, sample = self._numbering.read_key(row)
+                example, sample = self._numbering.number_row(row)
                 fields = split_messages(row if isinstance(row, dict) else dict(row))
                 pending = self.prepare(Row(example, sample, fields, number=number))
                 compares = bool(pending.plan.compares)

@@ -413,16 +413,21 @@ class RowForm:
         return all_columns
 
     def _make_head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-        """Return all that is saved of a row except its fields, as JSON values and as JSON text."""
+        """Return all that is saved of a row except its fields, as JSON values and as JSON text.
+
+        `altered` are the names of fields that JSON could not hold as they were.
+        """
         head: dict[str, Any] = {"example": row.example, "sample": row.sample}
         if row.number is not None:
             head["row"] = row.number
-        result = self.shorten(row.report) if row.error is None else {"error": row.error}
-        errors = row.errors
-        head |= redact({"errors": errors, **result}) if errors else result
-        if row.spent is not NOTHING and row.spent != NOTHING:
+        result = {"error": row.error} if row.error is not None else self.shorten(row.report)
+        if row.errors:
+            # Messages of errors may quote keys and passwords.
+            result = redact({"errors": row.errors, **result})
+        head |= result
+        if row.spent != NOTHING:
             head["spent"] = row.spent.to_dict()
-        if row.spent_on_model is not NOTHING and row.spent_on_model != NOTHING:
+        if row.spent_on_model != NOTHING:
             head["spent_on_model"] = row.spent_on_model.to_dict()
         if row.timing:
             head["timing"] = dict(row.timing)

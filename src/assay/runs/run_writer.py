@@ -153,7 +153,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         return read_about(rows, self.path) if rows else None
 
     def save_about(self, about: Mapping[str, Any]) -> None:
-        """Save the metadata of the run. From now on its summary has to be worked out again."""
+        """Save the metadata of the run, and delete its summary, which may not fit them any more."""
         rubric: Mapping[str, Any] = about.get("rubric") or {}
         data: Mapping[str, Any] = about.get("data") or {}
         source = data.get("source")
@@ -310,8 +310,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     def merge_from(self, path: str | os.PathLike[str]) -> None:
         """Copy the rollouts, generations, spending and labels of another run into this one.
 
-        No other process may write the other run meanwhile. Where both runs have a rollout, that of
-        the other run counts, unless only that one has an error.
+        No other process may write the other run meanwhile. If both runs hold a rollout, the other
+        run's is kept, unless it has an error and this run's has none.
         """
         with self._attached(path), self._transaction() as connection:
             _merge(connection)

@@ -35,7 +35,11 @@ class Spread:
     def bounds(
         self, z: float = Z, t: float | None = None
     ) -> tuple[float, float] | tuple[None, None]:
-        """Return the ends of the interval of the mean; None for both if one example is too few.
+        """Return the ends of the interval of the mean; None for both if there are too few examples.
+
+        Values of one example depend on each other, so the variance is that between examples
+        (clustered standard errors): `self.squares` is the sum over examples of (S − n·mean)², for n
+        values whose sum is S. A share of 0 or 1 values gets Wilson's interval.
 
         It is the 95 % interval unless `z` and `t` give other points of the normal distribution and
         of Student's t.
@@ -45,7 +49,7 @@ class Spread:
         if self.examples < 2:
             return None, None
         if self.is_share and self.mean in (0, 1):
-            # Without any variance, only the number of examples says how sure the mean is.
+            # There is no variance to estimate from, so only the number of examples counts.
             return wilson_bounds(self.mean, self.examples, z)
         degrees_of_freedom = self.examples - 1
         if t is None:

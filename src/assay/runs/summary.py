@@ -274,14 +274,18 @@ SHOWN_CRITERIA = 10
 
 
 def _find_loss(item: tuple[str, CriterionSummary]) -> float:
-    """Return how many points a criterion has cost in all rollouts; a missing answer costs all."""
+    """Return how many points a criterion has cost in all rollouts; a missing answer costs all.
+
+    A criterion with a negative weight describes a fault, so it costs points where it is met.
+    """
     _, criterion = item
     weight = 1.0 if criterion.weight is None else criterion.weight
     mean = criterion.value.mean
-    lost = 0.0
+    lost_values = 0.0
     if mean is not None:
-        lost = criterion.value.count * (1 - mean if weight > 0 else mean)
-    return abs(weight) * (lost + criterion.errors)
+        lost_share = mean if weight < 0 else 1 - mean
+        lost_values = criterion.value.count * lost_share
+    return abs(weight) * (lost_values + criterion.errors)
 
 
 @dataclass(slots=True)
@@ -395,13 +399,18 @@ class _ErrorTally:
 
 
 def _name_errors(row: Row) -> Mapping[str, str]:
-    """Return the errors of a row by the names under which its criteria are counted."""
+    """Return the errors of a row by the names under which its criteria are counted.
+
+    The criteria of a row's own rubric are counted by their titles, such as the whole requirement,
+    since the same short name may mean something else in other rows.
+    """
     if own_rubric(row.fields) is None:
         return row.errors
     lines = row.report.lines
     names = [line.name for line in lines]
-    titles = dict(zip(names, names_of(lines, is_own=True), strict=True))
-    return {titles.get(name, name): message for name, message in row.errors.items()}
+    titles = names_of(lines, is_own=True)
+    title_of_name = dict(zip(names, titles, strict=True))
+    return {title_of_name.get(name, name): message for name, message in row.errors.items()}
 
 
 def _group_errors(row: Row, errors: Mapping[str, str]) -> dict[str, _ErrorTally]:

@@ -310,8 +310,9 @@ class RemoteRubric(BaseRubric):
                 return reply.data
             if deadline is None:  # patience counts from the first failure
                 deadline = time.monotonic() + self._patience
-            wait = backoff(attempt, None)
-            if reply.retry_after is not None:
+            if reply.retry_after is None:
+                wait = backoff(attempt, latency=None)
+            else:
                 # A little later than asked, or all refused clients would come back together.
                 wait = reply.retry_after * random.uniform(1, 1.5)
             attempt += 1

@@ -12,7 +12,7 @@ from assay.reasoning import remove_reasoning
 from assay.runs.row import Key
 from assay.runs.run_file import BATCH_ROWS, RunFile
 from assay.runs.run_schema import LARGEST_INTEGER
-from assay.viewer.filters import build_condition, parse_filter
+from assay.viewer.filters import FilterError, build_condition, parse_filter
 
 HISTOGRAM_BARS: Final = 20
 PREVIEW_LENGTH: Final = 400  # characters of a text that the table shows
@@ -114,7 +114,8 @@ class RolloutTable:
     ) -> dict[str, Any]:
         """Return how many rows fit a filter, and some of them in order.
 
-        Rows without the value that is sorted by come last. `limit` -1 means all rows.
+        `sort` is the name of a column or a criterion; rows without a value for it come last. A
+        `limit` of -1 means all rows. Raise `FilterError` for a `sort` that does not exist.
         """
         criteria = self.list_criteria()
         condition = build_condition(parse_filter(query), list(criteria), self.list_tags())
@@ -125,7 +126,8 @@ class RolloutTable:
             order = "(SELECT value FROM verdicts WHERE rollout = rollouts.id AND criterion = ?)"
             order_values = [sort]
         else:
-            order = "row"
+            known = ", ".join([*_SORTABLE, *criteria])
+            raise FilterError(f"there is no {sort!r} to sort by: choose one of {known}")
         direction = "DESC" if descending else "ASC"
         with self._connect() as connection:
             (total,) = connection.execute(
