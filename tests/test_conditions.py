@@ -250,7 +250,9 @@ class TestEstimatesAndCaps:
         assert (spent.calls, spent.requests, server.calls) == (3, 3, 3)
         errors = [report.lines[0].error for report in reports if report.lines[0].error]
         assert len(errors) == 2
-        assert all(error.startswith("BudgetExceeded: all 3 calls are made") for error in errors)
+        assert all(
+            error.startswith("BudgetExceeded: all 3 calls have been made") for error in errors
+        )
 
     async def test_failed_attempts_are_requests(self):
         rubric = Rubric([{"requirement": "Is right"}])
