@@ -448,7 +448,7 @@ class RowForm:
             if head.get("spent"):
                 Spending(**head["spent"])
             Spending(**head.get("spent_on_model", {}))
-            if head.get("error") is None and not _has_only_numbers(head):
+            if head.get("error") is None and not _is_usual(head):
                 self.read_report(head)
         except ValidationError as error:
             return explain_first_error(error)[1]
@@ -561,12 +561,26 @@ class RowForm:
         return EvaluationReport(**values)
 
 
-def _has_only_numbers(head: Mapping[str, Any]) -> bool:
-    """Return whether a report holds nothing but numbers, so that it can surely be read back."""
-    answers = head["answers"]
+def _is_usual(head: Mapping[str, Any]) -> bool:
+    """Return whether a report has nothing that could fail to be read back.
+
+    That is a report without unusual fields, whose answers are numbers, or a number with a verdict
+    and a reason.
+    """
+    answers: list[Any] | None = head["answers"]
     if answers is None or "report" in head:
         return False
-    return all(type(answer) in _NUMBER_TYPES for answer in answers)
+    for answer in answers:
+        if type(answer) in _NUMBER_TYPES:
+            continue
+        if not isinstance(answer, list):
+            return False
+        value, *texts = cast("list[Any]", answer)
+        if type(value) not in _NUMBER_TYPES or len(texts) > 2:
+            return False
+        if any(type(text) is not str for text in texts):
+            return False
+    return True
 
 
 def _shorten_score(score: Score) -> list[Any]:
