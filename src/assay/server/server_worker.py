@@ -11,8 +11,6 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from typing import Final
 
-from prometheus_client import values
-
 from assay.models import Ledger, budget
 from assay.server.app import RewardApp
 from assay.server.http_server import HttpServer
@@ -45,12 +43,6 @@ def run_worker(
     calls = None if judge.max_calls is None else judge.max_calls // settings.workers
     with closing(RubricLoader(judge)) as loader, budget(dollars=dollars, calls=calls) as spent:
         published = folder.read_rubric()
-        # At every count, prometheus_client checks whether the process has forked, by asking the
-        # system for its id. A worker does not fork, and this was 8 % of the CPU of a request.
-        worker_id = os.getpid()
-        values.ValueClass = values.MultiProcessValue(  # pyright: ignore[reportUnknownMemberType]
-            process_identifier=lambda: worker_id
-        )
         app = RewardApp(
             loader.load(published),
             settings,
