@@ -51,6 +51,12 @@ def hangs(completion):
     return 1.0
 
 
+def blocks(completion):
+    """Holds up the whole process for a moment."""
+    time.sleep(0.05)
+    return 1.0
+
+
 MADE_OF_FOUR = 1.0
 
 

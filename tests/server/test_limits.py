@@ -114,6 +114,21 @@ def test_those_who_come_at_the_same_time_are_counted_although_none_waits():
     assert statuses == [200] * 2 + [429] * 8
 
 
+def test_new_connections_are_counted_while_checks_block_the_server(start):
+    """Forty connections arrive while a check works: they are refused, not left in the system's queue."""
+    server = start('- {check: "steered:blocks"}', workers=1, bounds={"at_once": 2})
+    with ExitStack() as stack:
+        address = urlsplit(server.url).netloc
+        connections = [http.client.HTTPConnection(address, timeout=30) for _ in range(40)]
+        for connection in connections:
+            stack.enter_context(closing(connection))
+            connection.request("POST", "/v1/score", json.dumps(GOOD), JSON)
+        responses = [connection.getresponse() for connection in connections]
+        statuses = [response.status for response in responses]
+    assert set(statuses) == {200, 429}
+    assert statuses.count(429) >= 20
+
+
 class TestDeadline:
     def test_a_rollout_that_takes_too_long_is_unscored_and_the_others_are_not(
         self, slow, asking, metrics_of

@@ -60,6 +60,9 @@ MAX_VERSIONS: Final = 8
 # Seconds without a request after which a server that was told to stop does stop. Until then,
 # clients that send a request on an open connection get an answer.
 QUIET_SECONDS: Final = 0.3
+# A turn of the event loop for each millisecond that scoring has blocked it; see `_let_others_in`.
+SECONDS_PER_TURN: Final = 0.001
+MAX_TURNS: Final = 100
 
 
 class RewardApp(Starlette):
@@ -172,7 +175,10 @@ class RewardApp(Starlette):
     ) -> list[EvaluationReport]:
         """Return one report per rollout; raise HTTPException if the server has to stop before."""
         if not service.may_wait(rollouts):  # then nothing else runs before it is done
-            return await service.score(rollouts)
+            started = time.perf_counter()
+            reports = await service.score(rollouts)
+            await _let_others_in(time.perf_counter() - started)
+            return reports
         time_limit = asyncio.timeout(None)  # `drain` sets the time when the server has to stop
         self._time_limits.add(time_limit)
         try:
@@ -320,6 +326,16 @@ class RewardApp(Starlette):
         """Tell NeMo-Gym that a row can be verified again at any time."""
         self.access.check_host(request)
         return self.build_reply(encode_json("stateless"))
+
+
+async def _let_others_in(blocked_seconds: float) -> None:
+    """Let the event loop accept the connections that came while it was blocked for so long.
+
+    uvloop accepts one connection per turn. Without these turns, connections would wait in the
+    system's queue, where no limit counts them, for as long as more come than are answered.
+    """
+    for _ in range(min(MAX_TURNS, int(blocked_seconds / SECONDS_PER_TURN))):
+        await asyncio.sleep(0)
 
 
 class ScoringEndpoint:
