@@ -84,7 +84,7 @@ extras: $(INSTALLED)  ## Test every extra alone, in a separate environment
 # Tests that start servers, processes or browsers, run all examples of the documentation, or have very long tables.
 OUTSIDE := backends cli compat isolation lint/test_lint_rules.py lint/test_lint_runs.py local math/test_degenerate.py math/test_equal_pairs.py math/test_exact.py math/test_hostile.py math/test_soundness.py \
 	models/test_awkward_http.py models/test_breaker.py models/test_http.py models/test_network_thread.py models/test_sdk_clients.py parsers/test_any_text.py presets/test_math_rubric.py \
-	properties runs/test_corrupted.py runs/test_row_budgets.py runs/test_run_store.py server tools trust/test_agreement.py trust/test_correction.py trust/test_golden_run.py trust/test_selection.py trust/test_significance.py trust/test_trust_commands.py viewer test_docs.py test_every_way.py test_hostile_input.py test_hostile_text.py \
+	properties runs/test_corrupted.py runs/test_row_budgets.py runs/test_run_store.py server tools trust/test_agreement.py trust/test_correction.py trust/test_golden_run.py trust/test_selection.py trust/test_significance.py trust/test_trust_commands.py viewer test_docs.py test_every_way.py test_hostile_input.py test_hostile_replies.py test_identity.py test_hostile_text.py \
 	test_hostile_texts.py test_house.py test_imports.py test_recording.py test_redaction.py test_site.py
 
 fast: $(INSTALLED)  ## Run the fast tests of the library, in a minute
