@@ -393,12 +393,16 @@ class RowForm:
     def _make_columns(
         self, questions: Sequence[Criterion | CriterionReport], *, is_own: bool
     ) -> list[CriterionColumns]:
-        """Return what is known of the rows of the table `verdicts` before there are answers."""
+        """Return what is known of each criterion's row in the table `verdicts` before the answers.
+
+        `is_own` says that the criteria are from a row's own rubric.
+        """
         all_columns: list[CriterionColumns] = []
         names = names_of(questions, is_own=is_own)
         for position, (name, question) in enumerate(zip(names, questions, strict=True)):
             verdict_if_false = verdict_if_true = None
             if isinstance(question, Criterion):
+                # Choices run from worst to best.
                 verdict_if_false = encodable(question.choices[0])
                 verdict_if_true = encodable(question.choices[-1])
             columns = CriterionColumns(

@@ -169,6 +169,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         )
         columns = [None if text is None else encodable(text) for text in texts]
         with self._transaction() as connection:
+            # Replacing the row clears the columns that are not listed, such as the summary.
             connection.execute(
                 "INSERT OR REPLACE INTO run "
                 "(id, kind, started, rubric, rubric_version, data, model, judge, about) "
@@ -373,10 +374,14 @@ def _insert_new(
 def _insert_or_replace(
     connection: sqlite3.Connection, rollouts: Sequence[SavedRollout], next_id: int, next_row: int
 ) -> tuple[int, int]:
-    """Save rollouts of which some are saved already; return the next id and the next place."""
+    """Save rollouts of which some are saved already; return the next id and the next place.
+
+    A rollout that is saved without an error is not replaced by one with an error.
+    """
     for rollout in rollouts:
         saved = connection.execute(
-            "SELECT id, row, error FROM rollouts WHERE example = ? AND sample = ?", rollout[:2]
+            "SELECT id, row, error FROM rollouts WHERE example = ? AND sample = ?",
+            (rollout.example, rollout.sample),
         ).fetchone()
         if saved is None:
             numbers = _insert_new(connection, [rollout], next_id, next_row)
