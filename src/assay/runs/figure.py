@@ -1,7 +1,7 @@
 """Draw a run with matplotlib: the distribution of scores, the criteria, and the agreement of judges."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from assay.errors import import_extra
 from assay.runs.row import Row
@@ -14,29 +14,40 @@ _FAULT_COLOUR = "#e45756"
 _INTERVAL_COLOUR = "#333333"
 _MAX_NAME = 32  # characters of a criterion's name
 
-# A value without an interval, or a value with both ends of its interval.
-Bar: TypeAlias = tuple[float | None] | tuple[float | None, float | None, float | None]
+
+class Bar(NamedTuple):
+    """A horizontal bar, from 0 to a value. Both ends of the interval are None if there is none."""
+
+    value: float | None  # None if there is nothing to draw
+    low: float | None = None
+    high: float | None = None
 
 
 def draw_figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:
     """Return a figure of matplotlib with scores, criteria and the agreement of judges.
 
-    `agreement` is the result of `assay.trust.agree` for the run. Without it, the agreement between
-    the judges of a panel is shown, if several were asked.
+    `agreement` is what `assay.trust.agree` returned for the run: the agreement of its judge with
+    people. Without it, the judges of a panel are compared with each other, if there are several.
     """
     pyplot = import_extra("matplotlib.pyplot", "a figure of a run")
     scores: list[float] = []
-    disagreements: dict[str, list[float]] = {}
+    disagreements_by_criterion: dict[str, list[float]] = {}
     for row in rows:
         if row.score is not None:
             scores.append(row.score)
-        for name, distance in row.report.disagreements.items():
-            disagreements.setdefault(name, []).append(distance)
+        for criterion, disagreement in row.report.disagreements.items():
+            disagreements_by_criterion.setdefault(criterion, []).append(disagreement)
     if not scores and not summary.criteria:
         raise RunRefused("the run has no rows, so there is nothing to draw: score something first")
-    agreement_bars = _make_agreement_bars(disagreements, agreement)
-    height = max(2.6, 0.9 + 0.32 * max(len(summary.criteria), len(agreement_bars)))
-    width = 13 if agreement_bars else 9
+    if agreement is not None:
+        agreement_bars = _make_kappa_bars(agreement)
+        agreement_label = "kappa with people"
+    else:
+        agreement_bars = _make_panel_bars(disagreements_by_criterion)
+        agreement_label = "1 − disagreement of judges"
+    most_bars = max(len(summary.criteria), len(agreement_bars))
+    width = 13 if agreement_bars else 9  # in inches, as the height
+    height = max(2.6, 0.9 + 0.32 * most_bars)
     figure = pyplot.figure(figsize=(width, height), layout="constrained")
     # A notebook would show an open figure twice: as the result, and as the current figure.
     pyplot.close(figure)
@@ -46,27 +57,33 @@ def draw_figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) ->
     if has_faults:
         _add_legend(figure)
     if agreement_bars:
-        measure = "1 − disagreement of judges" if agreement is None else "kappa with people"
-        _draw_bars(axes[2], agreement_bars, {})
-        axes[2].set(title="Agreement", xlabel=measure)
+        _draw_bars(axes[2], agreement_bars, colours={})
+        axes[2].set(title="Agreement", xlabel=agreement_label)
     return figure
 
 
-def _make_agreement_bars(
-    disagreements: Mapping[str, list[float]], agreement: Any
-) -> dict[str, Bar]:
-    """Return the kappa of each criterion with people, or else the agreement of a panel."""
-    if agreement is not None:
-        kappas = {criterion.name: criterion.judge.kappa for criterion in agreement.criteria}
-        return {name: (kappa.value, kappa.low, kappa.high) for name, kappa in kappas.items()}
-    return {
-        name: (1 - sum(distances) / len(distances),) for name, distances in disagreements.items()
-    }
+def _make_kappa_bars(agreement: Any) -> dict[str, Bar]:
+    """Return a bar for each criterion with Cohen's kappa between the judge and people."""
+    bars: dict[str, Bar] = {}
+    for criterion in agreement.criteria:
+        kappa = criterion.judge.kappa
+        bars[criterion.name] = Bar(kappa.value, kappa.low, kappa.high)
+    return bars
+
+
+def _make_panel_bars(disagreements_by_criterion: Mapping[str, list[float]]) -> dict[str, Bar]:
+    """Return a bar for each criterion with the mean agreement of the judges of a panel."""
+    bars: dict[str, Bar] = {}
+    for criterion, disagreements in disagreements_by_criterion.items():
+        mean_disagreement = sum(disagreements) / len(disagreements)
+        bars[criterion] = Bar(1 - mean_disagreement)
+    return bars
 
 
 def _draw_scores(axes: Any, scores: list[float], unscored: int) -> None:
-    least = min(0.0, *scores, 0.0)
-    most = max(1.0, *scores, 1.0)
+    """Draw a histogram from 0 to 1, or wider if a score lies outside of that."""
+    least = min([0.0, *scores])
+    most = max([1.0, *scores])
     axes.hist(scores, bins=20, range=(least, most), color=_SCORE_COLOUR)
     title = f"{len(scores):,} scored"
     if unscored:
@@ -79,7 +96,8 @@ def _draw_criteria(axes: Any, summary: Summary) -> bool:
     bars: dict[str, Bar] = {}
     colours: dict[str, str] = {}
     for name, criterion in summary.criteria.items():
-        bars[name] = (criterion.value.mean, criterion.value.low, criterion.value.high)
+        bars[name] = Bar(criterion.value.mean, criterion.value.low, criterion.value.high)
+        # A criterion with a negative weight describes a fault.
         if criterion.weight is not None and criterion.weight < 0:
             colours[name] = _FAULT_COLOUR
     _draw_bars(axes, bars, colours)
@@ -97,13 +115,19 @@ def _add_legend(figure: Any) -> None:
     figure.legend(handles=handles, loc="outside lower right", ncols=2, frameon=False)
 
 
-def _draw_bars(axes: Any, bars: Mapping[str, Bar], colours: Mapping[str, str]) -> None:
-    """Draw horizontal bars with their intervals, the first on top; no bar for a missing value."""
-    names = [name for name in reversed(list(bars)) if bars[name][0] is not None]
-    for position, name in enumerate(names):
-        bar = bars[name]
-        axes.barh(position, bar[0], color=colours.get(name, _CRITERION_COLOUR))
-        if len(bar) == 3 and None not in bar:
-            axes.plot(bar[1:], [position, position], color=_INTERVAL_COLOUR, linewidth=1.5)
-    labels = [name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…" for name in names]
-    axes.set_yticks(range(len(names)), labels)
+def _draw_bars(axes: Any, bars: dict[str, Bar], colours: Mapping[str, str]) -> None:
+    """Draw horizontal bars with their names and intervals, the first on top.
+
+    A bar without a value is left out. `colours` are those of bars that differ from the others.
+    """
+    labels: list[str] = []
+    for name, bar in reversed(bars.items()):  # matplotlib draws the first at the bottom
+        if bar.value is None:
+            continue
+        position = len(labels)
+        axes.barh(position, bar.value, color=colours.get(name, _CRITERION_COLOUR))
+        if bar.low is not None and bar.high is not None:
+            ends = [bar.low, bar.high]
+            axes.plot(ends, [position, position], color=_INTERVAL_COLOUR, linewidth=1.5)
+        labels.append(name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…")
+    axes.set_yticks(range(len(labels)), labels)
