@@ -48,14 +48,18 @@ def as_utf_8(value: object) -> bytes:
         text = as_text(value)
     except _ENCODING_ERRORS:
         text = as_text(to_jsonable(value))
-    # The backslash is doubled, so that a JSON parser returns the escape and no half character.
+    # The backslash is doubled, so that a JSON parser returns the text of the escape, not a half
+    # character.
     return _LONE_SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text).encode()
 
 
 def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return fields as JSON, and the names of those that had to be altered for that."""
+    """Return fields as the JSON of one object, and the names of those that were altered.
+
+    A value is altered if JSON cannot hold it: it is replaced by the nearest value that JSON can.
+    """
     try:
-        return as_text(fields), ()
+        return as_text(fields), ()  # all at once, which is the usual and fast case
     except _ENCODING_ERRORS:
         pass
     values: dict[str, Any] = {}
@@ -71,18 +75,23 @@ def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def to_jsonable(value: Any, level: int = 0) -> Any:
-    """Return the nearest value that JSON can hold; a short description if there is none."""
+    """Return the nearest value that JSON can hold; a short description if there is none.
+
+    `level` counts the lists and mappings around the value.
+    """
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
-        # By default, Python refuses to convert longer integers to or from decimal text.
-        return int(value) if value.bit_length() < 14_000 else f"{value:#x}"
+        # By default, Python refuses to convert longer integers to decimal text and back.
+        if value.bit_length() >= 14_000:
+            return f"{value:#x}"
+        return int(value)  # without a subclass, such as an enum
     if isinstance(value, float):
         if math.isnan(value):
             return "NaN"
         if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"
-        return float(value)
+        return float(value)  # without a subclass, such as that of numpy
     if level >= MOST_LEVELS:
         return format_value(value)
     if isinstance(value, Mapping):
