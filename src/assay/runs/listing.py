@@ -56,7 +56,7 @@ class RunListing:
 
 
 def find_runs(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the path itself if it is a run, else the folders and files of all runs below it, by name.
+    """Return the folders and files of all runs below a folder, sorted; only the path if it is a run.
 
     Raise `RunError` if there is no such folder, or no run in it.
     """
@@ -66,7 +66,7 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     if not folder.exists():
         raise RunError(f"there is no folder {folder}{suggest_path(folder)}")
     if not folder.is_dir():
-        return [folder]  # opening a file that is not a run says why it cannot be opened
+        return [folder]  # the caller opens it, and the error says why it is not a run
     runs = sorted(_walk(folder, depth=0))
     if not runs:
         raise RunError(
@@ -76,11 +76,13 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the runs in a folder, and in its folders down to `MAX_DEPTH`. A run is not searched."""
     for child in folder.iterdir():
         if child.name.startswith(".") or child.is_symlink():
             continue
         is_folder = child.is_dir()
-        if (is_folder or child.name.endswith(FILE_ENDING)) and is_run(child):
+        may_be_run = is_folder or child.name.endswith(FILE_ENDING)
+        if may_be_run and is_run(child):
             yield child
         elif is_folder and depth + 1 < MAX_DEPTH:
             yield from _walk(child, depth + 1)
@@ -89,18 +91,21 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
 def list_runs(folder: str | os.PathLike[str]) -> list[RunListing]:
     """Return a line for each run in the folder, the newest first."""
     listings = [describe_run(path, folder) for path in find_runs(folder)]
-    return sorted(listings, key=_get_age, reverse=True)
+    return sorted(listings, key=_get_time, reverse=True)
 
 
-def _get_age(listing: RunListing) -> str:
+def _get_time(listing: RunListing) -> str:
+    """Return when the run was started, as text that sorts by time; empty if that is not known."""
     return "" if listing.about is None else listing.about.created
 
 
 def describe_run(path: Path, folder: str | os.PathLike[str]) -> RunListing:
-    """Return the line of one run, named by its path below the folder."""
-    name = path.resolve().name
-    if path != Path(folder):
-        name = str(path.relative_to(folder))
+    """Return the line of one run in a list of the runs in `folder`.
+
+    Its name is its path below the folder. A run that cannot be read has a line with the error.
+    """
+    is_listed_folder = path == Path(folder)
+    name = path.resolve().name if is_listed_folder else str(path.relative_to(folder))
     try:
         run = Run.open(path)
         return RunListing(name, path, run.about, run.summary())
@@ -109,7 +114,7 @@ def describe_run(path: Path, folder: str | os.PathLike[str]) -> RunListing:
 
 
 def make_list_page(folder: str | os.PathLike[str], listings: Sequence[RunListing]) -> Page:
-    """Return the list as a page, to print."""
+    """Return the list of the runs in a folder as a page with one table, to print."""
     columns = (
         "run",
         "date",
@@ -123,23 +128,28 @@ def make_list_page(folder: str | os.PathLike[str], listings: Sequence[RunListing
         "cost",
     )
     rows = [_make_cells(listing) for listing in listings]
-    # A column in which no run has a value is left out.
-    used = [
-        i for i in range(len(columns)) if i == 0 or any(row[i] not in (None, "") for row in rows)
-    ]
+    # A column in which no run has a value is left out, but never the name of the run.
+    used_indices = [0]
+    for index in range(1, len(columns)):
+        if any(row[index] not in (None, "") for row in rows):
+            used_indices.append(index)
+    used_columns = [columns[index] for index in used_indices]
+    used_rows = [[row[index] for index in used_indices] for row in rows]
     return Page(
         title=f"{folder}: {format_count(len(listings), 'run')}",
-        sections=[Section([columns[i] for i in used], [[row[i] for i in used] for row in rows])],
+        sections=[Section(used_columns, used_rows)],
         notes=[f"{line.name} cannot be read: {line.error}" for line in listings if line.error],
         data={"runs": [listing.to_dict() for listing in listings]},
     )
 
 
 def _make_cells(listing: RunListing) -> list[Any]:
+    """Return the cells of a run in the order of the columns; None for an empty one."""
     about = listing.about
     summary = listing.summary
     if about is None or summary is None:
-        return [listing.name, "cannot be read", *[None] * 8]
+        empty_cells = [None] * 8
+        return [listing.name, "cannot be read", *empty_cells]
     rubric = None
     if about.rubric is not None:
         rubric = f"{about.rubric.name or 'unnamed'} {about.rubric.hash[:8]}"
@@ -154,7 +164,7 @@ def _make_cells(listing: RunListing) -> list[Any]:
         interval = f"{format_cell(score.low)} to {format_cell(score.high)}"
     return [
         listing.name,
-        about.created.replace("T", " ").removesuffix("Z")[:16],
+        about.created.replace("T", " ")[:16],  # `2026-01-31T09:30:00Z` without its seconds
         rubric,
         None if about.model is None else shorten_line(about.model, 40),
         None if about.judge is None else shorten_line(_name_judge(about.judge), 40),
@@ -167,7 +177,7 @@ def _make_cells(listing: RunListing) -> list[Any]:
 
 
 def _name_judge(judge: str) -> str:
-    """Return only the model if it is asked about each criterion, as it is by default."""
+    """Return only the model of the default judge, which is `PerCriterionGrader(MODEL)`."""
     match = re.fullmatch(r"PerCriterionGrader\((.+)\)(?:, per_criterion/\d+)?", judge)
     return judge if match is None else match[1]
 
