@@ -381,7 +381,7 @@ async def test_a_step_of_a_wrong_shape_is_an_error_of_its_rollout():
     [
         ("", "CliAgentEnv", "runs an agent in containers of Prime's service"),
         ("envs.experimental.rlm_env", "RLMEnv", "runs an agent in containers"),
-        ("envs.integrations.browser_env", "BrowserEnv", "joins another package"),
+        ("envs.integrations.browser_env", "BrowserEnv", "connects another package"),
         ("v1", "Taskset", "belongs to verifiers.v1"),
         ("", "GRPOTrainer", "a part of the trainer"),
     ],
@@ -389,7 +389,7 @@ async def test_a_step_of_a_wrong_shape_is_an_error_of_its_rollout():
 def test_what_is_not_there_says_why_when_it_is_imported(path, name, why):
     """In one sentence, with what to do; an unknown name is unknown as ever."""
     module = importlib.import_module(".".join(filter(None, ["assay.compat.verifiers", path])))
-    with pytest.raises(ImportError, match=f"{name} is not there: it.*{why}.*: .*"):
+    with pytest.raises(ImportError, match=f"{name} is not available: it.*{why}.*: .*"):
         getattr(module, name)
     assert not hasattr(module, "Nonsense")
 

@@ -91,7 +91,7 @@ def test_results_are_kept_and_gone_on_with(tmp_path):
             results = make_env().evaluate(model=server.model, results_path=tmp_path)
     assert server.calls == 2
     assert results["reward"] == [1.0, 0.0]
-    with pytest.raises(ValueError, match="push_to_hf_hub is not there"):
+    with pytest.raises(ValueError, match="push_to_hf_hub is not supported"):
         make_env().evaluate(model=server.model, push_to_hf_hub=True)
 
 
@@ -464,7 +464,7 @@ def test_messages_have_their_fields_by_key_and_by_attribute():
 def test_it_steps_in_for_the_package_only_when_that_is_not_there(monkeypatch):
     """Two packages of one name in a process would not know each other's classes."""
     monkeypatch.setitem(sys.modules, "verifiers", types.ModuleType("verifiers"))
-    with pytest.raises(ImportError, match="verifiers itself is imported already"):
+    with pytest.raises(ImportError, match="verifiers itself is already imported"):
         vf.install()
 
 

@@ -1,4 +1,4 @@
-"""The names of other systems on our engine. Sits on top; nothing imports it."""
+"""The names of other packages, implemented by ours. Nothing else in `assay` imports this."""
 
 strict = True
-"""Whether a score of ours is kept where that of the other system is wrong; False gives theirs (docs/how-to/migrate.md)."""
+"""True keeps our score where the other package's is wrong; False gives theirs (docs/how-to/migrate.md)."""

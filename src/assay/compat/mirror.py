@@ -1,4 +1,4 @@
-"""mirror makes the modules of another package out of a table, so that its programs find names where they look."""
+"""Make the modules of another package importable under ours, so that its programs find every name."""
 
 import json
 import sys
@@ -11,48 +11,53 @@ from typing import Any
 
 
 def mirror(package: str) -> None:
-    """Make importable every module that `names.json` of a package lists; its names load when they are first used.
+    """Create every module that `names.json` of `package` lists. Its names are loaded at first use.
 
-    By the path of a module below the package it has names, by the module of ours, or of the package, that has them.
-    Parents come first. `THEIRS=OURS` is a name that ours spells otherwise, and `!...` says why names are not there.
+    A key of `names.json` is the path of a module below the package, with parents before children.
+    Its value maps sources to the names that they provide, separated by spaces:
+
+    - A source is one of our modules. It is relative to the package, unless it starts with `assay.`.
+    - A source that starts with `!` is the reason why its names are not available.
+    - A name `THEIRS=OURS` has the name `OURS` in our module.
     """
     table: dict[str, dict[str, str]] = json.loads(get_data(package, "names.json") or b"")
-    for path, homes in table.items():
-        name = f"{package}.{path}"
-        found = {
-            home if home.startswith(("assay.", "!")) else f"{package}.{home}": n
-            for home, n in homes.items()
-        }
-        module = _Mirror(name, found)
-        sys.modules[name] = module
-        parent, _, stem = name.rpartition(".")
-        # The import system binds only what it has loaded itself.
-        setattr(sys.modules[parent], stem, module)
+    for path, listed_names in table.items():
+        names_by_source: dict[str, str] = {}
+        for source, names in listed_names.items():
+            if not source.startswith(("assay.", "!")):
+                source = f"{package}.{source}"
+            names_by_source[source] = names
+        module_name = f"{package}.{path}"
+        module = _MirroredModule(module_name, names_by_source)
+        sys.modules[module_name] = module
+        # The import system sets this attribute only for modules that it loads itself.
+        parent_name, _, name_in_parent = module_name.rpartition(".")
+        setattr(sys.modules[parent_name], name_in_parent, module)
 
 
-class _Mirror(ModuleType):
-    def __init__(self, name: str, homes: Mapping[str, str]) -> None:
-        super().__init__(
-            name, f"`{name.removeprefix('assay.compat.')}`, as its programs import it."
-        )
-        self.__spec__ = ModuleSpec(name, None, is_package=True)
+class _MirroredModule(ModuleType):
+    """A module that imports each of its names from one of our modules when it is first used."""
+
+    def __init__(self, module_name: str, names_by_source: Mapping[str, str]) -> None:
+        their_name = module_name.removeprefix("assay.compat.")
+        super().__init__(module_name, f"The names of `{their_name}`.")
+        self.__spec__ = ModuleSpec(module_name, None, is_package=True)
         self.__path__ = []
-        pairs = [
-            (home, *listed.partition("=")[::2])
-            for home, names in homes.items()
-            for listed in names.split()
-        ]
-        self._found_at = {theirs: (home, ours or theirs) for home, theirs, ours in pairs}
-        self.__all__ = sorted(self._found_at)
+        self._origins: dict[str, tuple[str, str]] = {}  # their name: (source, our name)
+        for source, names in names_by_source.items():
+            for listed_name in names.split():
+                theirs, _, ours = listed_name.partition("=")
+                self._origins[theirs] = (source, ours or theirs)
+        self.__all__ = sorted(self._origins)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in self._found_at:
+        if name not in self._origins:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        home, ours = self._found_at[name]
-        if home.startswith("!"):
-            raise ImportError(f"{name} is not there: {home[1:]}")
-        value = getattr(import_module(home), ours)
-        setattr(self, name, value)
+        source, our_name = self._origins[name]
+        if source.startswith("!"):
+            raise ImportError(f"{name} is not available: {source[1:]}")
+        value = getattr(import_module(source), our_name)
+        setattr(self, name, value)  # so that the next use does not call `__getattr__`
         return value
 
     def __dir__(self) -> list[str]:

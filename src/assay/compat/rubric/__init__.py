@@ -1,4 +1,4 @@
-"""The names of `rubric` 2.0 on our engine. Where it gives a wrong number this does not: missing verdicts are errors."""
+"""The names of `rubric` 2.0, implemented by ours. Unlike there, a missing verdict is an error."""
 
 from assay.compat.mirror import mirror
 from assay.lazy import attach

@@ -1,20 +1,23 @@
-"""install makes this package what `import verifiers` finds, so that environments written for that run as they are."""
+"""Let `import verifiers` import this package, so that environments written for verifiers run unchanged."""
 
 import sys
 
-OURS, THEIRS = "assay.compat.verifiers", "verifiers"
+OUR_NAME = "assay.compat.verifiers"
+THEIR_NAME = "verifiers"
 
 
 def install() -> None:
-    """Let `import verifiers as vf` find `assay.compat.verifiers` in this process. Call it before the first such import.
+    """Let `import verifiers as vf` import `assay.compat.verifiers` in this process.
 
-    Raises an `ImportError` when verifiers itself is imported already: its classes and ours must not meet.
+    Call it before the first such import. It raises an `ImportError` if verifiers itself is already
+    imported, since its classes and ours cannot be mixed.
     """
-    there = sys.modules.get(THEIRS)
-    if there is not None and there is not sys.modules[OURS]:
+    imported = sys.modules.get(THEIR_NAME)
+    if imported is not None and imported is not sys.modules[OUR_NAME]:
         raise ImportError(
-            "verifiers itself is imported already: call install() before anything that imports it"
+            "verifiers itself is already imported: call install() before anything that imports it"
         )
-    for name, module in [*sys.modules.items()]:
-        if name == OURS or name.startswith(f"{OURS}."):
-            sys.modules[name.replace(OURS, THEIRS, 1)] = module
+    for name, module in list(sys.modules.items()):
+        if name == OUR_NAME or name.startswith(f"{OUR_NAME}."):
+            their_name = name.replace(OUR_NAME, THEIR_NAME, 1)
+            sys.modules[their_name] = module

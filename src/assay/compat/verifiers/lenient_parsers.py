@@ -1,4 +1,7 @@
-"""Parsers read as ours do; with `compat.strict = False` they read as those of `verifiers` 0.1.14 do, faults included."""
+"""Our parsers under the names of `verifiers`.
+
+With `compat.strict = False` they read texts as those of `verifiers` 0.1.14 do, with their mistakes.
+"""
 
 from collections.abc import Iterator
 from logging import Logger
@@ -14,115 +17,172 @@ from assay.types import Messages
 
 
 class Parser(assay.Parser):
+    """Our parser, which keeps reasoning in the text, as in verifiers."""
+
     logger: Logger = get_logger("assay")
 
     @property
     def _hides_reasoning(self) -> bool:
-        # As in verifiers: a function may look for the tags in what the parser returns.
+        # A reward function for verifiers may look for the tags in what the parser returns.
         return False
 
 
 class ThinkParser(Parser, assay.ThinkParser):
+    """Reads the text after the last `</think>`."""
+
     def parse(self, text: Messages) -> Any:
-        _, closing, answer = completion_text(text).rpartition(CLOSING_TAG)
-        return (
-            super().parse(text)
-            if compat.strict
-            else self.extract_fn(answer.strip() if closing else "")
-        )
-
-    def format_score(self, completion: Messages | None) -> float:
-        return (
-            super().format_score(completion)
-            if compat.strict
-            else average_score(completion, _opens_with_thought)
-        )
-
-
-def _opens_with_thought(text: str) -> bool:
-    once = text.count(OPENING_TAG) == text.count(CLOSING_TAG) == 1
-    return once and text.strip().startswith(OPENING_TAG) and text.rpartition(CLOSING_TAG)[2] != ""
-
-
-class MaybeThinkParser(Parser, assay.MaybeThinkParser):
-    def parse(self, text: Messages) -> Any:
-        theirs = completion_text(text).rpartition(CLOSING_TAG)[2].strip()
-        return super().parse(text) if compat.strict else self.extract_fn(theirs)
-
-
-class XMLParser(Parser, assay.XMLParser):
-    needs_fields = False  # there are environments that name none, and look for an answer in vain
-
-    def parse(
-        self, text: Messages, strip: bool = True, last: bool | None = None
-    ) -> SimpleNamespace:
+        """Return the answer after the reasoning; without a closing tag there is none."""
         if compat.strict:
-            return super().parse(text, strip, last is not False)
-        found = {name: list(_contents(completion_text(text), name)) for name in self._names}
-        return SimpleNamespace(
-            **{name: each[-1 if last else 0] if each else None for name, each in found.items()}
-        )
-
-    def parse_answer(self, completion: Messages | None) -> Any:
-        if compat.strict:
-            return super().parse_answer(completion)
-        is_text = isinstance(completion, str)
-        texts = (
-            [completion]
-            if is_text
-            else map(message_text, reversed(self.get_assistant_messages(completion or [])))
-        )
-        answers = (
-            getattr(self.parse(text, last=is_text), self.answer_field, None) for text in texts
-        )
-        return next((answer for answer in answers if answer is not None), None)
+            return super().parse(text)
+        _, closing_tag, answer = completion_text(text).rpartition(CLOSING_TAG)
+        return self.extract_fn(answer.strip() if closing_tag else "")
 
     def format_score(self, completion: Messages | None) -> float:
         if compat.strict:
             return super().format_score(completion)
-        return 0.0 if isinstance(completion, str) else average_score(completion, self._their_score)
+        return average_score(completion, _starts_with_reasoning)
 
-    def _their_score(self, text: str) -> float:
-        named = [
-            any(f"<{name}>" in text or f"</{name}>" in text for name in names)
-            for names in self.fields
-        ]
-        any_parsed = any(value is not None for value in vars(self.parse(text)).values())
-        score = 0.4 * (sum(named) / len(self.fields)) if any_parsed else 0.0
-        starts = text.strip().startswith(tuple(f"<{name}>" for name in self.fields[0]))
-        ends = text.strip().endswith(tuple(f"</{name}>" for name in self.fields[-1]))
-        # One after the other, since the order of sums is in the last bit.
-        for share in (0.2, 0.2 * starts, 0.2 * ends):
-            score += share
+
+def _starts_with_reasoning(text: str) -> bool:
+    """Return whether a text is reasoning between tags, with anything (even spaces) after it."""
+    has_one_pair = text.count(OPENING_TAG) == 1 and text.count(CLOSING_TAG) == 1
+    rest = text.rpartition(CLOSING_TAG)[2]
+    return has_one_pair and text.strip().startswith(OPENING_TAG) and rest != ""
+
+
+class MaybeThinkParser(Parser, assay.MaybeThinkParser):
+    """Reads the text after the last `</think>`, or the whole text if there is no such tag."""
+
+    def parse(self, text: Messages) -> Any:
+        if compat.strict:
+            return super().parse(text)
+        answer = completion_text(text).rpartition(CLOSING_TAG)[2]
+        return self.extract_fn(answer.strip())
+
+
+class XMLParser(Parser, assay.XMLParser):
+    """Reads fields between tags such as `<answer>` and `</answer>`."""
+
+    needs_fields = False  # some environments create a parser without fields
+
+    def parse(
+        self, text: Messages, strip: bool = True, last: bool | None = None
+    ) -> SimpleNamespace:
+        """Return an object with the content of each field, which is None if the text has no such tag.
+
+        A field that occurs several times has its last content, or its first one if `last` is False.
+        With `compat.strict = False` it has its first one unless `last` is True.
+        """
+        if compat.strict:
+            return super().parse(text, strip, last is not False)
+        values: dict[str, str | None] = {}
+        for name in self._names:
+            contents = list(_find_contents(completion_text(text), tag=name))
+            if not contents:
+                values[name] = None
+            else:
+                values[name] = contents[-1] if last else contents[0]
+        return SimpleNamespace(**values)
+
+    def parse_answer(self, completion: Messages | None) -> Any:
+        """Return the answer field.
+
+        With `compat.strict = False`, of a chat it is taken from the last assistant message that has
+        the field.
+        """
+        if compat.strict:
+            return super().parse_answer(completion)
+        if isinstance(completion, str):
+            return getattr(self.parse(completion, last=True), self.answer_field, None)
+        for message in reversed(self.get_assistant_messages(completion or [])):
+            fields = self.parse(message_text(message), last=False)
+            answer = getattr(fields, self.answer_field, None)
+            if answer is not None:
+                return answer
+        return None
+
+    def format_score(self, completion: Messages | None) -> float:
+        if compat.strict:
+            return super().format_score(completion)
+        if isinstance(completion, str):
+            return 0.0
+        return average_score(completion, self._score_format_as_verifiers)
+
+    def _score_format_as_verifiers(self, text: str) -> float:
+        """Return the format score of one message as verifiers computes it.
+
+        It is 0.2, plus 0.2 each if the first field opens and if the last one closes the message,
+        plus 0.4 times the share of fields whose tags occur if any field could be parsed.
+        """
+        named_field_count = 0
+        for names in self.fields:  # a field may have alternative names
+            if any(f"<{name}>" in text or f"</{name}>" in text for name in names):
+                named_field_count += 1
+        score = 0.0
+        if any(value is not None for value in vars(self.parse(text)).values()):
+            score = 0.4 * (named_field_count / len(self.fields))
+        opening_tags = tuple(f"<{name}>" for name in self.fields[0])
+        closing_tags = tuple(f"</{name}>" for name in self.fields[-1])
+        # Added in the order of verifiers, since the order of a sum changes its last bit.
+        score += 0.2
+        score += 0.2 * text.strip().startswith(opening_tags)
+        score += 0.2 * text.strip().endswith(closing_tags)
         return score
 
 
-def _contents(text: str, tag: str) -> Iterator[str]:
-    """What stands between each opening tag and the next closing one, whatever else is opened between them."""
-    opening, closing = f"<{tag}>", f"</{tag}>"
+def _find_contents(text: str, tag: str) -> Iterator[str]:
+    """Yield the stripped text between each opening tag and the next closing one."""
+    opening_tag = f"<{tag}>"
+    closing_tag = f"</{tag}>"
     position = 0
-    while (start := text.find(opening, position)) >= 0 and (end := text.find(closing, start)) >= 0:
-        yield text[start + len(opening) : end].strip()
-        position = end + len(closing)
+    while True:
+        start = text.find(opening_tag, position)
+        if start < 0:
+            return
+        end = text.find(closing_tag, start)
+        if end < 0:
+            return
+        yield text[start + len(opening_tag) : end].strip()
+        position = end + len(closing_tag)
 
 
 def extract_hash_answer(text: str) -> str | None:
-    theirs = text.split("####")[1].strip() if "####" in text else text
-    return parsers.extract_hash_answer(text) if compat.strict else theirs
+    """Return the answer after `####`.
+
+    With `compat.strict = False` that is the text between the first two of them, or the whole text
+    if there is none.
+    """
+    if compat.strict:
+        return parsers.extract_hash_answer(text)
+    if "####" not in text:
+        return text
+    return text.split("####")[1].strip()
 
 
 def extract_boxed_answer(text: str, strict: bool = False) -> str:
+    r"""Return the content of the last `\boxed{...}`.
+
+    Without a box, return the text itself, or `""` if `strict` is True.
+    """
     if compat.strict:
         return parsers.extract_boxed_answer(text, strict)
+    text_without_box = "" if strict else text
+    if "\\boxed{" not in text:
+        return text_without_box
     start = text.rfind("\\boxed{") + len("\\boxed{")
-    depth = 1
-    for place, sign in enumerate(text[start:] if "\\boxed{" in text else "", start):
-        depth += (sign == "{") - (sign == "}")
-        if not depth:
-            return text[start:place]
-    return "" if strict else text
+    open_braces = 1
+    for index in range(start, len(text)):
+        if text[index] == "{":
+            open_braces += 1
+        elif text[index] == "}":
+            open_braces -= 1
+        if open_braces == 0:
+            return text[start:index]
+    return text_without_box  # the box does not end
 
 
 def strip_non_numeric(text: str) -> str:
-    theirs = "".join(sign for sign in text if sign.isdigit() or sign == ".")
-    return parsers.strip_non_numeric(text) if compat.strict else theirs
+    """Return the digits and points of a text, with a minus sign unless `compat.strict = False`."""
+    if compat.strict:
+        return parsers.strip_non_numeric(text)
+    return "".join(character for character in text if character.isdigit() or character == ".")
