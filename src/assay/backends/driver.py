@@ -130,7 +130,7 @@ def score_shards(
         about,
         resume=resume,
         allow_changes=allow_changes,
-        is_begun=has_parts(folder),
+        has_parts=has_parts(folder),
     ) as journal:
         criterion_that_compares = traits.compares[0] if traits.compares else ""
         run = ShardedRun(journal, shards, criterion_that_compares)

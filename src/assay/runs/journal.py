@@ -19,7 +19,7 @@ from assay.runs.run_errors import RunError, RunRefused, explain_damage
 from assay.runs.run_file import RunFile
 from assay.runs.run_schema import FILE_NAME, LARGEST_INTEGER, RolloutData
 from assay.runs.run_writer import RunWriter
-from assay.runs.spending import Spending, SpendingLog, larger, read_spending
+from assay.runs.spending import Spending, SpendingLog, choose_larger, read_spending
 from assay.runs.summary import Summary, Tally
 
 
@@ -42,18 +42,26 @@ class Journal(AbstractContextManager["Journal"]):
         *,
         resume: bool = False,
         allow_changes: bool = False,
-        is_begun: bool = False,
+        has_parts: bool = False,
     ) -> "Journal":
         """Start a run in a folder or file; with `resume`, continue the one that is there, if any.
 
-        It is continued with another git commit or another version only with `allow_changes`.
-        `is_begun` says that there is one even if it has no row yet, because parts of it have some.
+        With `allow_changes` it is continued even if the git commit or a version has changed.
+        `has_parts` says that several workers have already saved rows of this run, in files of their
+        own, so there is a run to continue even if this file has no row yet.
+
         Raise `RunError` if there is a run but no `resume`, if it is another run than `about` says,
         or if another process is writing it.
         """
         writer = RunWriter(path)
         try:
-            return cls(writer, about, resume=resume, allow_changes=allow_changes, is_begun=is_begun)
+            return cls(
+                writer,
+                about,
+                resume=resume,
+                allow_changes=allow_changes,
+                has_parts=has_parts,
+            )
         except BaseException:
             writer.close()
             raise
@@ -65,16 +73,18 @@ class Journal(AbstractContextManager["Journal"]):
         *,
         resume: bool,
         allow_changes: bool,
-        is_begun: bool = False,
+        has_parts: bool = False,
     ) -> None:
-        """Use `Journal.open`."""
+        """Use `Journal.open` instead, which closes the writer if this raises an error."""
         self.path = path_of_run(writer.path)
         self.writer = writer
-        self.is_new = not writer.holds_work and not is_begun
-        # Counts the rows of a new run. A run that is resumed is counted at its end.
+        self.is_new = not writer.holds_work and not has_parts
+        # Counts the rows of a new run as they are saved. With None, as in a run that is resumed,
+        # all rows are read and counted at the end.
         self._tally: Tally | None = None
         if self.is_new:
             if not resume:
+                # An earlier session may have spent something before it was killed without a row.
                 writer.delete_spending()
             self._tally = Tally(pass_rule=about.pass_rule, alone=True)
         else:
@@ -85,7 +95,10 @@ class Journal(AbstractContextManager["Journal"]):
         self._spending: SpendingLog | None = None
 
     def _resume(self, about: RunAbout, *, resume: bool, allow_changes: bool) -> RunAbout:
-        """Return the metadata of the run that is continued. Raise `RunRefused` if it is another."""
+        """Return the metadata of the saved run, updated for the session that continues it.
+
+        `about` describes this session. Raise `RunRefused` if it cannot continue the saved run.
+        """
         if not resume:
             raise RunRefused(
                 f"{self.path} holds a run already: continue it by resuming, or name another folder"
@@ -121,17 +134,18 @@ class Journal(AbstractContextManager["Journal"]):
         self.writer.save_generation(encodable(row.example), row.sample, as_ascii(data))
 
     def read_generation(self, key: Key) -> tuple[Row, dict[str, Any]] | None:
-        """Return a row that was generated and not judged yet, with its state; None if there is none."""
+        """Return the row and the state from `save_generation`; None if none are saved."""
         example, sample = key
         saved = self.writer.read_generation(encodable(example), sample)
         if saved is None:
             return None
         data = json.loads(saved)
         where = f"{self.writer.path}, the generation for {example!r}"
-        return self._form.read(data["row"].encode(), where, data["calls"]), data["state"]
+        row = self._form.read(data["row"].encode(), where, data["calls"])
+        return row, data["state"]
 
     def count_spending(self, ledger: Ledger) -> None:
-        """Save what this ledger counts from now on as spending of the run."""
+        """From now on, save what this ledger counts as spending of the run."""
         self._spending = SpendingLog(self.writer, ledger)
 
     def write(self, row: Row) -> None:
@@ -141,43 +155,51 @@ class Journal(AbstractContextManager["Journal"]):
     def write_all(
         self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None
     ) -> None:
-        """Save some rows; on return they survive a kill. A row with an error can be replaced later.
+        """Save some rows. When this returns, they cannot be lost by a kill of the process.
 
-        Give their `holdable` fields if those were made before. Raise `RunError` if the disk is full.
+        A row with an error can be replaced later. `fields` are what `holdable` returned for the
+        fields of each row before a check could change them; by default it is called now.
+        Raise `RunError` if the disk is full.
         """
-        texts = [None] * len(rows) if fields is None else fields
-        saved = [self._form.save(row, text) for row, text in zip(rows, texts, strict=True)]
+        if fields is None:
+            fields = [holdable(row.fields) for row in rows]
+        saved = [
+            self._form.save(row, json_fields) for row, json_fields in zip(rows, fields, strict=True)
+        ]
         self.writer.save_rollouts(saved)
         if self._tally is None:
             return
-        for row, text in zip(rows, texts, strict=True):
-            altered = text[1] if text is not None else holdable(row.fields)[1]
-            self._tally.add(replace(row, altered=altered) if altered else row)
-        if self._tally.repeats:  # from now on something is kept of every example
-            self._tally = self._count()
+        for row, (_, altered_names) in zip(rows, fields, strict=True):
+            # The summary also counts the rows with a field that had to be altered for JSON.
+            self._tally.add(replace(row, altered=altered_names) if altered_names else row)
+        if self._tally.repeats:
+            # An example came again, so this tally is of no use: count with one that knows examples.
+            self._tally = self._count_saved_rows()
 
     def use_tally(self, tally: Tally | None) -> None:
-        """Use the counts of another over all rows; with None, count them from the rows."""
+        """Use counts of all rows that were made elsewhere; with None, count the rows at the end."""
         self._tally = tally
 
     def tally(self) -> Tally:
-        """Return the summary of all rows."""
-        return self._count() if self._tally is None else self._tally
+        """Return the counts of all rows, from which their summary is made."""
+        return self._count_saved_rows() if self._tally is None else self._tally
 
-    def _count(self) -> Tally:
+    def _count_saved_rows(self) -> Tally:
         tally = Tally(pass_rule=self.about.pass_rule)
         return tally.add_all(Run(RunFile(self.writer.path), self.about).rows())
 
     def finish(self, *, complete: bool = True, models: Iterable[str] = ()) -> Summary:
         """Work out and save the summary, and the ids of the `models` that answered."""
         summary = self.tally().summary()
-        if summary.rollouts != self.writer.count_rollouts():  # some were saved twice
-            summary = self._count().summary()
-        about = self.about.having_met(models)
+        if summary.rollouts != self.writer.count_rollouts():
+            # A row that was saved again has replaced the earlier one, but was counted twice.
+            summary = self._count_saved_rows().summary()
+        about = self.about.with_resolved_models(models)
         if about is not self.about:
             self.about = about
             self.writer.save_about(about.to_dict())
-        spent = larger(summary.spent, read_spending(RunFile(self.writer.path)))
+        # The rows lack the calls that a kill interrupted, which only the session has counted.
+        spent = choose_larger(summary.spent, read_spending(RunFile(self.writer.path)))
         summary = replace(summary, complete=complete, spent=spent)
         data = summary.to_dict()
         data["checksum"] = _compute_checksum(data)
@@ -203,7 +225,7 @@ def path_of_run(file: Path) -> Path:
 
 
 class Run:
-    """A saved run. What it gives is what was finished when it was asked.
+    """A saved run, which may still be written: every method reads the rows that are saved by then.
 
     >>> Run.open("no/such/folder")
     Traceback (most recent call last):
@@ -229,10 +251,10 @@ class Run:
         They are read in batches, so a run of any size can be read. Rows that do not know their
         place in the data come in the order in which they were saved.
 
-        Raises `RunError` if fewer come than there are: an index of the file may be damaged.
+        Raise `RunError` if a damaged index of the file leaves out some of the saved rollouts.
         """
         expected_count = len(self)
-        ids: set[int] = set()  # a damaged index may name one row twice, and another one never
+        ids: set[int] = set()  # a damaged index may also return one rollout twice
         for saved in self.file.read_rollouts():
             ids.add(saved.id)
             yield self._read_row(saved)
@@ -249,8 +271,8 @@ class Run:
             yield self._read_row(saved)
 
     def _read_row(self, saved: RolloutData) -> Row:
-        place = f"{self.file.path}, rollout {saved.id}"
-        return self._form.read(saved.data, place, saved.calls)
+        where = f"{self.file.path}, rollout {saved.id}"
+        return self._form.read(saved.data, where, saved.calls)
 
     def row_at(self, rollout_id: int) -> Row:
         """Return the row with this id in the table `rollouts`. Raise `KeyError` if there is none."""
@@ -259,21 +281,21 @@ class Run:
         raise KeyError(f"{self.path} has no rollout {rollout_id}")
 
     def row(self, example: str, sample: int = 0) -> Row:
-        """Return one row. Raise `KeyError` if there is none."""
+        """Return one rollout of an example. Raise `KeyError` if it is not saved."""
         for row in self._select_key((str(example), sample)):
             return row
         raise KeyError(f"{self.path} has no row for example {str(example)!r}, sample {sample}")
 
     def _select_key(self, key: Key) -> Iterator[Row]:
         example, sample = key
-        # SQLite has no larger numbers, and no row has one either.
+        # SQLite refuses larger numbers. No row has this one, so nothing is selected.
         sample = min(sample, LARGEST_INTEGER)
         return self.select_rows(
             "example = :example AND sample = :sample", example=encodable(example), sample=sample
         )
 
     def by_example(self) -> Iterator[list[Row]]:
-        """Yield the rows of each example together, in the order in which examples first came."""
+        """Yield a list of the rows of each example, in the order of the data."""
         examples = self.file.select(
             "SELECT example FROM rollouts GROUP BY example ORDER BY min(row)"
         )
@@ -309,9 +331,10 @@ class Run:
         return make_frame(self.records(), criteria, package)
 
     def plot(self, agreement: Any = None) -> Any:
-        """A matplotlib figure of scores, criteria and agreement; needs matplotlib.
+        """Return a matplotlib figure of scores, criteria and agreement; needs matplotlib.
 
-        `agreement` is what `assay.trust.agree(run, labels)` gave. Without it, the judges of a panel are compared.
+        `agreement` is what `assay.trust.agree(run, labels)` returned. Without it, the judges of a
+        panel are compared with each other.
         """
         return draw_figure(self.rows(), self.summary(), agreement)
 
@@ -319,6 +342,7 @@ class Run:
         return int(self.file.select_value("SELECT count(*) FROM rollouts"))
 
     def __contains__(self, key: object) -> bool:
+        """Return whether a rollout is saved; its key is a tuple of example and sample."""
         if not isinstance(key, tuple):
             return False
         example, sample = cast("Key", key)
@@ -329,62 +353,65 @@ class Run:
         return found is not None
 
     def summary(self) -> Summary:
-        """Return the saved summary if it is about all rows that are there; else work it out.
+        """Return the summary that was saved with the run, or else work it out from the rows.
 
-        Raises `RunError` if rows have been lost since it was saved.
+        Raise `RunError` if rows have been lost since it was saved.
         """
-        # Both at once, since the run may be written to.
+        # One query, so that no other process can save a row between the two values.
         query = "SELECT summary, (SELECT count(*) FROM rollouts) FROM run"
-        for saved, row_count in self.file.select(query):
-            summary = _read_summary(saved)
-            if summary is not None and summary.rollouts != row_count:
+        for saved_summary, row_count in self.file.select(query):  # one row, or none
+            summary = _read_summary(saved_summary)
+            if summary is None:
+                break
+            if summary.rollouts != row_count:
                 problem = f"it holds {row_count} of {summary.rollouts} rollouts"
                 raise RunError(explain_damage(self.file.path, problem))
-            if summary is not None:
-                return summary
+            return summary
         return self.work_out()
 
     def work_out(self) -> Summary:
-        """Work out the summary from the rows.
+        """Work out the summary from the saved rows, without using a saved summary.
 
         It is `complete` if the run was finished and nothing was added since.
         """
         summary = Tally(pass_rule=self.about.pass_rule).add_all(self.rows()).summary()
         complete = bool(self.file.select_value("SELECT complete FROM run"))
-        spent = larger(summary.spent, read_spending(self.file))
+        # The rows lack the calls that a kill interrupted.
+        spent = choose_larger(summary.spent, read_spending(self.file))
         return replace(summary, complete=complete, spent=spent)
 
     def spent(self) -> Spending:
         """Return what the run has spent in all its sessions, also for rollouts that were done again.
 
-        `budget(dollars=2.0, spent=run.spent().cost, rollout=run.dearest())` is a budget for the whole run when
-        it is resumed.
+        `budget(dollars=2.0, spent=run.spent().cost, rollout=run.dearest())` is a budget for the
+        whole run when it is resumed.
         """
         spent = read_spending(self.file)
-        # A run that another program wrote has no spending but that of its rows.
+        # If another program wrote the run, only its rows say what was spent.
         return spent if spent.calls or spent.hits else self.summary().spent
 
     def dearest(self) -> float | None:
-        """Return what the dearest rollout that was scored has cost, in dollars; None if none had a cost."""
+        """Return the dollars of the most expensive scored rollout; None if none had a cost."""
         dearest = self.file.select_value("SELECT max(cost) FROM rollouts WHERE reward NOT NULL")
         return dearest or None
 
 
 def _read_summary(saved: str | None) -> Summary | None:
-    """Return a saved summary; None if there is none, or if it is damaged.
+    """Return a summary from its JSON in the file; None if there is none, or if it is damaged.
 
-    In both cases the caller computes it from the rows.
+    In both cases the caller works it out from the rows.
     """
     if saved is None:
         return None
     try:
         data = json.loads(saved)
         checksum = data.pop("checksum")
-        return Summary.from_dict(data) if checksum == _compute_checksum(data) else None
-    except (ValueError, TypeError, LookupError, AttributeError):
+        is_intact = checksum == _compute_checksum(data)
+        return Summary.from_dict(data) if is_intact else None
+    except (ValueError, TypeError, LookupError, AttributeError):  # not the JSON of a summary
         return None
 
 
 def _compute_checksum(summary: Mapping[str, Any]) -> int:
-    """Return the checksum of a summary, which its file has as JSON."""
+    """Return the checksum of a summary, which is saved with it to detect damage."""
     return zlib.crc32(json.dumps(summary).encode())

@@ -239,7 +239,7 @@ class RunAbout:
             rubric_about = RubricAbout.of(rubric_for_all)
         return replace(self, rubric=rubric_about, judge=self.judge or judge_of(rubric, grader))
 
-    def having_met(self, models: Iterable[str]) -> "RunAbout":
+    def with_resolved_models(self, models: Iterable[str]) -> "RunAbout":
         """Return a copy that also has these ids of models; itself if it has them all."""
         resolved = tuple(sorted({*self.resolved, *map(redact_settings, models)}))
         return self if resolved == self.resolved else replace(self, resolved=resolved)

@@ -14,7 +14,7 @@ from assay.runs.run_writer import RunWriter
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Calls, tokens and dollars of one or more rollouts.
+    """Calls of models, tokens and dollars that one or more rollouts took.
 
     >>> Spending(calls=1, prompt=90, completion=10, cost=0.002) + Spending(calls=1, unpriced=1)
     Spending(calls=2, hits=0, prompt=90, completion=10, cost=0.002, unpriced=1)
@@ -29,12 +29,13 @@ class Spending:
     unpriced: int = 0  # calls whose price is not known
 
     def __post_init__(self) -> None:
-        if self.calls and self.unpriced >= self.calls and not self.cost:
-            object.__setattr__(self, "cost", None)
+        has_no_priced_call = self.calls > 0 and self.unpriced >= self.calls
+        if has_no_priced_call and not self.cost:
+            object.__setattr__(self, "cost", None)  # not known, rather than $0
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Spending":
-        """Return what a ledger has counted so far."""
+        """Return what a ledger of a budget has counted so far."""
         usage = ledger.usage
         return cls(
             calls=ledger.calls,
@@ -76,7 +77,7 @@ class Spending:
         )
 
     def shares(self, count: int) -> "list[Spending]":
-        """Divide the spending into this many parts, which add up to it."""
+        """Divide the spending into `count` parts of whole calls and tokens, which add up to it."""
         if self == NOTHING:
             return [NOTHING] * count
         if count < 2:
@@ -106,7 +107,7 @@ class Spending:
 
 
 def _divide(total: int, count: int) -> list[int]:
-    """Divide a number into parts that differ by at most one, the larger ones first."""
+    """Divide a number into `count` parts that differ by at most one, the larger ones first."""
     share, remainder = divmod(total, count)
     return [share + 1] * remainder + [share] * (count - remainder)
 
@@ -115,15 +116,16 @@ NOTHING = Spending()
 
 
 class SpendingLog:
-    """Saves what a session of a run spends, as its row of the table `spending`.
+    """Saves what one session of a run spends, in a row of the run's table `spending`.
 
-    The row is replaced whenever something changes, so that a kill forgets no call that was
-    answered. It also has the dollars that are reserved for calls in flight, since an endpoint may
-    have answered them when the process was killed.
+    A session is the time in which one process writes the run. Its row is replaced whenever the
+    amounts change, so that no answered call is forgotten when the process is killed. The row also
+    has the dollars that are reserved for calls without a reply yet: if the process is killed, they
+    may have been spent.
     """
 
     def __init__(self, writer: RunWriter, ledger: Ledger) -> None:
-        """Start a session, whose calls the ledger counts."""
+        """Start a session. The ledger counts its calls, and reports each change."""
         self._writer = writer
         self._ledger = ledger
         self._session = writer.start_session(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
@@ -141,7 +143,8 @@ class SpendingLog:
             "unpriced_calls": spent.unpriced,
             "reserved": ledger.reserved,
         }
-        # If this fails, the next call saves again. A full disk is reported where rows are saved.
+        # If this fails, the next change saves the amounts again. A full disk is reported where rows
+        # are saved.
         with suppress(RunError):
             self._writer.save_spending(self._session, amounts)
 
@@ -152,7 +155,10 @@ class SpendingLog:
 
 
 def read_spending(file: RunFile) -> Spending:
-    """Return what all sessions of a run have spent, with what was reserved at a kill."""
+    """Return what all sessions of a run have spent.
+
+    That includes the dollars that were reserved for calls when a session was killed.
+    """
     total = NOTHING
     for calls, hits, prompt, completion, cost, unpriced, reserved in file.select(
         "SELECT calls, cache_hits, input_tokens, output_tokens, cost, unpriced_calls, reserved "
@@ -170,6 +176,13 @@ def read_spending(file: RunFile) -> Spending:
     return total
 
 
-def larger(first: Spending, second: Spending) -> Spending:
-    """Return the larger of two accounts of the same spending, since either may lack calls."""
-    return max(first, second, key=lambda spent: (spent.calls + spent.hits, spent.cost or 0.0))
+def choose_larger(first: Spending, second: Spending) -> Spending:
+    """Return the larger of two accounts of the same spending, since either may lack calls.
+
+    The one with more calls is larger; of two with as many calls, the one that cost more.
+    """
+
+    def measure(spending: Spending) -> tuple[int, float]:
+        return spending.calls + spending.hits, spending.cost or 0.0
+
+    return max(first, second, key=measure)
