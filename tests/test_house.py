@@ -25,7 +25,7 @@ def trace():
 
 
 @pytest.mark.parametrize(
-    ("path", "most"), [("one judged criterion over HTTP", 31), ("assay score on one row", 58)]
+    ("path", "most"), [("one judged criterion over HTTP", 31), ("assay score on one row", 59)]
 )
 def test_a_call_crosses_few_modules(trace, path, most):
     """So that it can be followed with a finger."""

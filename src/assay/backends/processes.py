@@ -19,6 +19,7 @@ from typing import Any, Final
 from assay.backends.driver import WAIT_SECONDS, Results, TakeTask
 from assay.backends.worker import Job, ShardFailure, ShardResult, Task, score_shard
 from assay.errors import RubricError
+from assay.garbage import collect_garbage_less_often
 from assay.isolation.pool import processors
 from assay.runs.run_errors import RunError
 from assay.wording import describe_error
@@ -148,6 +149,7 @@ class _Worker:
 
 def _serve_tasks(pipe: "Connection[Any, Any]", job: Job) -> None:
     """Receive tasks, score them, and send back the results, until the pipe is closed."""
+    collect_garbage_less_often()
     # Ctrl-C reaches all processes of a terminal; only the driver decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from assay.errors import MissingExtraError
+from assay.garbage import collect_garbage_less_often
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,4 +21,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(MissingExtraError("the command line", package="click", extra="cli"), file=sys.stderr)
         return 2
+    collect_garbage_less_often()
     return run(sys.argv[1:] if arguments is None else arguments)

@@ -11,6 +11,7 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from typing import Final
 
+from assay.garbage import collect_garbage_less_often
 from assay.models import Ledger, budget
 from assay.server.app import RewardApp
 from assay.server.http_server import HttpServer
@@ -33,6 +34,7 @@ def run_worker(
     readiness: Connection,
 ) -> None:
     """Answer requests on a socket until SIGTERM; send a message to `readiness` once it can."""
+    collect_garbage_less_often()
     # Ctrl-C in a terminal reaches all processes; the supervisor answers it by stopping its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor answers it by replacing workers
