@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 from assay import backends
-from assay.backends.sharded_run import ShardedRun, has_parts
+from assay.backends.sharded_run import ShardedRun, has_attempts
 from assay.backends.shards import DEFAULT_SHARD_ROWS, Shard, list_files, shards_of
 from assay.backends.worker import (
+    PROGRESS_FILE,
     Job,
     Make,
     ShardFailure,
     ShardResult,
     Task,
-    make_part_name,
+    make_attempt_name,
     pickle_make,
 )
 from assay.graders.grader import grader_of
@@ -48,7 +49,7 @@ from assay.runs.summary import Summary
 MOST_ATTEMPTS: Final = 4  # how often a shard is tried if its workers die
 WAIT_SECONDS: Final = 0.2  # how long a backend waits before it gives the driver a turn
 
-# The fields of the progress of workers that are added up.
+# The fields of `Progress` that are summed over the driver and its workers.
 _SUMMED_FIELDS: Final = (
     "done",
     "errors",
@@ -77,7 +78,11 @@ class Backend(Protocol):
         ...
 
     def run(self, job: Job, take_task: TakeTask) -> Results:
-        """Score tasks until there are no more and none is running. Closing it ends the workers."""
+        """Yield the results of all tasks that `take_task` returns.
+
+        It ends when `take_task` returns None while no task is running. Closing the generator ends
+        the workers.
+        """
         ...
 
 
@@ -100,10 +105,11 @@ def score_shards(
     """Score files of rows with many workers, and return the summary.
 
     `make` returns the rubric and its judge, and is called in every worker. `paths` are JSON Lines
-    and Parquet files, and folders of such files. With `resume`, the rows that are missing or failed
-    in the run are scored. `allow_changes` is that of `score_rows`. If a model is asked,
-    `max_concurrent` rollouts are in progress over all workers; by default 128 in each worker. With
-    `save_requests`, rows keep the exact requests to judges and the replies.
+    and Parquet files, and folders of such files. `rows` is the size of a shard. `mapping` renames
+    columns, as in `rows_of`. With `resume`, the rows that are missing or failed in the run are
+    scored. `allow_changes` is that of `score_rows`. If a model is asked, `max_concurrent` rollouts
+    are in progress over all workers; by default 128 in each worker. With `save_requests`, rows keep
+    the exact requests to judges and the replies.
 
     Once `stopping` returns True, no new shard is started, those in progress are finished, and the
     summary is not `complete`. The limits of endpoints and of a `budget` around this call hold for
@@ -115,6 +121,7 @@ def score_shards(
     if is_dry_run():
         raise RunRefused("a dry run has no workers: use one process, with `score_rows`")
     folder = Path(folder).absolute()
+    # A path that ends like the file of a run names that file.
     if find_run_file(folder).parent != folder:
         raise RunRefused(f"{folder} is a file, and a run of many workers needs a folder: name one")
     rubric, judge = make()
@@ -123,58 +130,72 @@ def score_shards(
     if about is None:
         data = files_about(list_files(paths))
         about = RunAbout.of("score", config={"map": dict(mapping or {})}, data=data)
-    about = about.completed(rubric, grader)
+    about = about.completed(rubric, grader)  # adds the rubric and the judge
     shards = shards_of(paths, rows=rows, mapping=mapping)
     with Journal.open(
         folder,
         about,
         resume=resume,
         allow_changes=allow_changes,
-        has_parts=has_parts(folder),
+        # A run that was killed early may have saved rows only in the folders of its attempts.
+        has_parts=has_attempts(folder),
     ) as journal:
-        criterion_that_compares = traits.compares[0] if traits.compares else ""
-        run = ShardedRun(journal, shards, criterion_that_compares)
+        comparing_criterion = traits.compares[0] if traits.compares else None
+        run = ShardedRun(journal, shards, comparing_criterion)
         unfinished = run.find_unfinished()
         if not unfinished:
             return run.finish()
         backend = backend or backends.Processes()
-        may_ask = traits.waits or grader is not None
+        may_ask_models = traits.waits or grader is not None
+        # This ledger sets no limit. It counts for all workers, and a budget around it applies.
         with backend.open_workers() as worker_count, budget() as ledger:
-            if may_ask:
-                # Each worker needs at least one call at a time.
-                worker_count = min(worker_count, Endpoint.least_concurrency() or worker_count)
+            concurrency_limit = Endpoint.least_concurrency()
+            if may_ask_models and concurrency_limit is not None:
+                # Workers divide the limit, and each needs at least one call at a time.
+                worker_count = min(worker_count, concurrency_limit)
             rollouts_per_worker = MAX_CONCURRENT
             if max_concurrent is not None:
                 rollouts_per_worker = max(1, max_concurrent // worker_count)
+            seconds_left = ledger.deadline - time.monotonic()
             job = Job(
                 folder=str(folder),
                 about=journal.about.to_dict(),
-                make=pickle_make(make),
+                pickled_make=pickle_make(make),
                 mapping=mapping or {},
                 max_concurrent=rollouts_per_worker,
                 workers=worker_count,
                 save_requests=save_requests,
-                may_ask=may_ask,
-                deadline=time.time() + ledger.deadline - time.monotonic(),
+                may_ask_models=may_ask_models,
+                deadline=time.time() + seconds_left,
             )
-            _Driver(run, unfinished, job, stopping, on_progress, ledger).score(backend)
+            driver = _Driver(
+                run=run,
+                unfinished=unfinished,
+                job=job,
+                stopping=stopping,
+                on_progress=on_progress,
+                ledger=ledger,
+            )
+            driver.score(backend)
         return run.finish()
 
 
 def _find_traits(rubric: Any) -> Traits:
-    """Return the traits of the rubric of all rows; rubrics that rows bring may ask models."""
+    """Return what scoring with a rubric needs, such as whether it waits for models."""
     if isinstance(rubric, RowRubrics):
-        rubric = rubric.rubric
+        rubric = rubric.rubric  # the rubric of rows that have none of their own
     if rubric is None:
+        # Every row has a rubric of its own, which is not read yet: expect that it asks models.
         return Traits(waits=True)
     return Traits.of(rubric)
 
 
 class _Driver(Watch):
-    """Hands shards to workers, and counts what comes back."""
+    """Hands shards to workers, merges their results into the run, and reports the progress."""
 
     def __init__(
         self,
+        *,
         run: ShardedRun,
         unfinished: Sequence[Shard],
         job: Job,
@@ -182,8 +203,9 @@ class _Driver(Watch):
         on_progress: OnProgress | None,
         ledger: Ledger,
     ) -> None:
-        super().__init__(on_progress, sum(shard.rows for shard in run.shards), ledger)
-        # Rows that are saved already. In unfinished shards, the workers count them.
+        row_count = sum(shard.rows for shard in run.shards)
+        super().__init__(on_progress, row_count, ledger)
+        # Rows that earlier sessions saved. In unfinished shards, the workers count them.
         unfinished_numbers = {shard.number for shard in unfinished}
         finished = [shard for shard in run.shards if shard.number not in unfinished_numbers]
         self.kept = sum(shard.rows for shard in finished)
@@ -191,9 +213,10 @@ class _Driver(Watch):
         self._job = job
         self._stopping = stopping
         self._waiting = deque(unfinished)
+        # Each running task has a slot of its own: its share of the limits of endpoints.
         self._free_slots = set(range(job.workers))
         self._running: dict[int, Task] = {}  # by the number of the shard
-        self._deaths: Counter[int] = Counter()  # how many workers died, by shard
+        self._deaths: Counter[int] = Counter()  # how many workers died, by shard number
         self._budget = _BudgetShares(ledger)
 
     def score(self, backend: Backend) -> None:
@@ -205,8 +228,10 @@ class _Driver(Watch):
                     self._waiting.clear()
                 if isinstance(result, ShardResult):
                     self._take_result(result)
-                elif result is not None:
-                    failures += self._handle_failure(result)
+                elif isinstance(result, ShardFailure):
+                    final_failure = self._handle_failure(result)
+                    if final_failure is not None:
+                        failures.append(final_failure)
                 self.report()
         self.report(at_once=True)
         if failures:
@@ -218,14 +243,15 @@ class _Driver(Watch):
             )
 
     def _take_task(self) -> Task | None:
-        """Return the next task; None if there is none, or no slot or money for it."""
+        """Start the next task, and return it; None if there is none, or no slot or money for it."""
         if self._stopping():
             self._waiting.clear()
         if not self._waiting or not self._free_slots:
             return None
         dollars = None
         if self._budget.is_limited:
-            dollars = self._budget.find_share(list(self._running.values()), len(self._free_slots))
+            running = list(self._running.values())
+            dollars = self._budget.find_share(running, free_slots=len(self._free_slots))
             if dollars is None:
                 return None
         shard = self._waiting.popleft()
@@ -233,7 +259,7 @@ class _Driver(Watch):
         self._free_slots.remove(slot)
         task = Task(
             shard=shard,
-            part=make_part_name(shard),
+            attempt=make_attempt_name(shard),
             slot=slot,
             dollars=dollars,
             rollout_cost=self._budget.rollout_cost,
@@ -244,18 +270,21 @@ class _Driver(Watch):
     def _take_result(self, result: ShardResult) -> None:
         """Merge a finished shard into the run, and count its rows and calls."""
         self._end_task(result.shard)
-        self._run.take(result)
+        self._run.merge_finished(result)
         self.fresh += result.progress.done
         self.errors += result.progress.errors
         self.unscored += result.progress.unscored
         self._budget.note_costs(result)
         self.ledger.count(**result.counts)
 
-    def _handle_failure(self, failure: ShardFailure) -> list[ShardFailure]:
-        """Keep what a failed attempt has done. Return the failure if the shard is given up."""
+    def _handle_failure(self, failure: ShardFailure) -> ShardFailure | None:
+        """Save what a failed attempt has done, and try the shard again if its worker died.
+
+        Return the failure to report if the shard is given up; None if it is tried again.
+        """
         task = self._end_task(failure.shard)
         # Its calls were answered and cost something, although it did not finish.
-        spent = self._run.merge_unfinished(self._run.parts / task.part)
+        spent = self._run.merge_unfinished(self._run.attempts / task.attempt)
         self.ledger.count(
             calls=spent.calls,
             hits=spent.hits,
@@ -264,70 +293,78 @@ class _Driver(Watch):
             usage=Usage(prompt=spent.prompt, completion=spent.completion),
         )
         if not failure.died:
-            return [failure]
+            return failure
         self._deaths[failure.shard] += 1
         if self._deaths[failure.shard] < MOST_ATTEMPTS:
             self._waiting.appendleft(task.shard)
-            return []
+            return None
         error = f"{MOST_ATTEMPTS} workers died while scoring it, the last {failure.error}"
-        return [ShardFailure(failure.shard, error)]
+        return ShardFailure(failure.shard, error)
 
-    def _end_task(self, shard: int) -> Task:
-        task = self._running.pop(shard)
+    def _end_task(self, shard_number: int) -> Task:
+        """Free the slot of the task that scored a shard, and return the task."""
+        task = self._running.pop(shard_number)
         self._free_slots.add(task.slot)
         return task
 
     def now(self) -> Progress:
-        """Return the progress, with what workers have noted about the shards in progress."""
-        own = super().now()
-        all_progress = [own]
+        """Return the progress of the run, including the shards that workers are scoring now."""
+        finished_shards = super().now()
+        all_progress = [finished_shards]
         for task in self._running.values():
-            path = self._run.parts / task.part / "progress.json"
+            path = self._run.attempts / task.attempt / PROGRESS_FILE
             # The worker may not have written it yet, or may be writing it at this moment.
             with suppress(OSError, ValueError):
                 all_progress.append(Progress(**json.loads(path.read_bytes())))
-        sums = {
-            name: sum(getattr(progress, name) for progress in all_progress)
-            for name in _SUMMED_FIELDS
-        }
-        return replace(own, **sums)
+        sums: dict[str, Any] = {}
+        for name in _SUMMED_FIELDS:
+            sums[name] = sum(getattr(progress, name) for progress in all_progress)
+        return replace(finished_shards, **sums)
 
 
 class _BudgetShares:
-    """Divides the dollars that are left among the shards in progress."""
+    """Divides the dollars that are left among the tasks that are running.
+
+    Workers cannot see the spending of each other, so each may spend only the share that its task
+    was promised.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
-        limited = [each for each in ledger.chain() if each.dollars is not None]
-        # Of the budgets around the run, the one with the fewest dollars left.
-        self._ledger = min(limited, key=lambda each: each.left, default=None)
-        # Dollars that a rollout is known to cost; None until one has been paid for.
+        limited_ledgers = [outer for outer in ledger.chain() if outer.dollars is not None]
+        # Of the budgets around the run, the one with the fewest dollars left; None if there is none.
+        self._ledger = min(limited_ledgers, key=lambda limited: limited.left, default=None)
+        # The dollars that one rollout costs; None if that is not known yet.
         self.rollout_cost = None if self._ledger is None else self._ledger.rollout
-        # Whether the last shard that was finished had too few dollars.
-        self._was_too_small = False
+        # Whether the share of the shard that finished last was too small to score all its rows.
+        self._last_share_was_too_small = False
 
     @property
     def is_limited(self) -> bool:
+        """Whether there is a budget in dollars at all."""
         return self._ledger is not None
 
-    def find_share(self, running: Sequence[Task], free_slots: int) -> float | None:
-        """Return what the next task may spend; None if it has to wait for others to finish.
+    def find_share(self, running: Sequence[Task], *, free_slots: int) -> float | None:
+        """Return the dollars that the next task may spend; None if it has to wait.
 
-        A share is at least what a rollout costs. What the running tasks do not need comes back, so
-        it is better to wait than to hand out shares that buy nothing.
+        The dollars that no running task was promised are divided among the free slots. A share
+        must pay for at least one rollout. If it would not, the task waits for the running ones,
+        which return what they did not spend. If none is running, it gets all that is left.
         """
         assert self._ledger is not None
         promised = sum(task.dollars or 0.0 for task in running)
         dollars = max(0.0, self._ledger.left - promised)
-        shares = free_slots
-        if self.rollout_cost:
-            shares = min(free_slots, int(dollars // self.rollout_cost))
-        if self._was_too_small or not shares:
+        share_count = free_slots
+        if self.rollout_cost:  # neither unknown nor 0
+            affordable_rollouts = int(dollars // self.rollout_cost)
+            share_count = min(free_slots, affordable_rollouts)
+        if self._last_share_was_too_small or share_count == 0:
             if running:
                 return None
-            shares = 1
-        return dollars / shares
+            share_count = 1
+        return dollars / share_count
 
     def note_costs(self, result: ShardResult) -> None:
         """Note what a rollout of a finished shard cost, and whether its share was enough."""
-        self.rollout_cost = max(self.rollout_cost or 0.0, result.rollout_cost or 0.0) or None
-        self._was_too_small = result.counts["errors"].get("BudgetExceeded", 0) > 0
+        if result.rollout_cost:
+            self.rollout_cost = max(self.rollout_cost or 0.0, result.rollout_cost)
+        self._last_share_was_too_small = result.counts["errors"].get("BudgetExceeded", 0) > 0

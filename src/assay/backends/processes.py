@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -39,15 +38,22 @@ class Processes:
             raise RubricError(f"workers is {self.workers}: give 1 or more")
 
     def open_workers(self) -> AbstractContextManager[int]:
+        """Return a context with the number of workers; `run` starts them when there is a task."""
         return nullcontext(self.workers)
 
     def run(self, job: Job, take_task: TakeTask) -> Results:
+        """Yield the results of tasks until there are none left, or None when nothing has happened.
+
+        A worker that died is removed, so that a new process takes its place for the next task.
+        """
         workers: list[_Worker] = []
         try:
             while True:
                 for worker in workers:
                     if worker.task is None:
-                        worker.start_task(take_task())
+                        task = take_task()
+                        if task is not None:
+                            worker.start_task(task)
                 while len(workers) < self.workers:
                     task = take_task()
                     if task is None:
@@ -55,68 +61,73 @@ class Processes:
                     workers.append(_Worker(job, task))
                 if all(worker.task is None for worker in workers):
                     return
+                # Wait until a worker has sent a message, or has died.
                 ready_pipes = wait([worker.pipe for worker in workers], timeout=WAIT_SECONDS)
-                for worker in [worker for worker in workers if worker.pipe in ready_pipes]:
-                    yield from worker.receive()
+                ready_workers = [worker for worker in workers if worker.pipe in ready_pipes]
+                for worker in ready_workers:
+                    result = worker.receive()
                     if worker.is_dead:
                         workers.remove(worker)
-                if not ready_pipes:
+                    if result is not None:
+                        yield result
+                if not ready_workers:
                     yield None
         finally:
             for worker in workers:
-                worker.end()
+                if not worker.is_dead:
+                    worker.end()
 
 
 class _Worker:
-    """A process, and the task that it is working on."""
+    """A worker process, as the driver sees it: its pipe, and the task that it is working on."""
 
     def __init__(self, job: Job, task: Task) -> None:
+        """Start the process, and send it its first task."""
         # Not forked: a child would inherit locks that threads of this process hold.
         context = multiprocessing.get_context("spawn")
         self.pipe, pipe_of_worker = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve_tasks, args=(pipe_of_worker, job))
-        # The worker must not get Ctrl-C before it can ignore it.
+        # Ctrl-C must not end the worker before it can ignore the signal. It inherits this mask.
         earlier_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, earlier_mask)
         pipe_of_worker.close()
-        self.is_ready = False
+        self.is_ready = False  # whether the process has started up and can receive tasks
         self.is_dead = False
-        self.task: Task | None = None
+        self.task: Task | None = None  # None while it is idle
         self.start_task(task)
 
-    def start_task(self, task: Task | None) -> None:
-        """Give the worker a task, if there is one."""
+    def start_task(self, task: Task) -> None:
+        """Send the worker a task."""
         self.task = task
-        if task is not None:
-            # The worker may be dead already; then the pipe is ready, and `receive` finds out.
-            with suppress(OSError):
-                self.pipe.send(task)
+        # If the worker is dead already, sending fails, and `receive` will report it.
+        with suppress(OSError):
+            self.pipe.send(task)
 
-    def receive(self) -> Iterator[ShardResult | ShardFailure]:
-        """Yield the result of the task, or its failure if the worker has died.
+    def receive(self) -> ShardResult | ShardFailure | None:
+        """Receive one message. Return the result of the task, or its failure if the worker has died.
 
-        The first message of a worker is None, which says that it is ready.
+        Return None if there is neither: the first message of a worker only says that it is ready.
         """
         try:
             message: ShardResult | ShardFailure | None = self.pipe.recv()
         except (EOFError, OSError):
-            yield from self._report_death()
-            return
+            return self._handle_death()
         self.is_ready = True
         if message is not None:
             self.task = None
-            yield message
+        return message
 
-    def _report_death(self) -> Iterator[ShardFailure]:
-        """Yield the failure of the task. Raise `RunError` if the worker failed while it started.
+    def _handle_death(self) -> ShardFailure | None:
+        """Return the failure of the task of a dead worker; None if it had no task.
 
-        A worker that was killed may succeed next time, even if it was killed while it started.
+        Raise `RunError` if the process exited by itself while it started, because that would happen
+        to every worker. One that was killed is not such a case: it may succeed next time.
         """
         self.process.join()
-        exit_code = self.end() or 0
+        exit_code = self.end()
         was_killed = exit_code < 0
         if was_killed:
             cause = f"by {signal.Signals(-exit_code).name}"
@@ -127,33 +138,38 @@ class _Worker:
                 f"a worker ended {cause} before it could begin; its message is above. A script "
                 'must call this under `if __name__ == "__main__":`, because workers import it'
             )
-        if self.task is not None:
-            yield ShardFailure(self.task.shard.number, cause, died=True)
-
-    def end(self) -> int | None:
-        """End the process at once; return its exit code, which is negative for a signal."""
-        if self.is_dead:
+        if self.task is None:
             return None
+        return ShardFailure(self.task.shard.number, cause, died=True)
+
+    def end(self) -> int:
+        """End the process, and return its exit code, which is negative for a signal.
+
+        An idle worker ends by itself when its pipe is closed; one that is at work is killed.
+        """
         self.is_dead = True
         if self.task is not None or not self.is_ready:
             self.process.kill()
         self.pipe.close()
         self.process.join(END_SECONDS)
-        if self.process.exitcode is None:
+        if self.process.exitcode is None:  # it has not ended in time
             self.process.kill()
             self.process.join()
-        exit_code = self.process.exitcode
+        exit_code = self.process.exitcode or 0
         self.process.close()
         return exit_code
 
 
 def _serve_tasks(pipe: "Connection[Any, Any]", job: Job) -> None:
-    """Receive tasks, score them, and send back the results, until the pipe is closed."""
+    """Receive tasks, score them, and send back the results, until the driver closes the pipe.
+
+    This is the main function of a worker process.
+    """
     collect_garbage_less_often()
-    # Ctrl-C reaches all processes of a terminal; only the driver decides what it means.
+    # Ctrl-C is sent to all processes of a terminal, but only the driver may react to it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    # Errors are saved with the rows; every worker would print them again.
+    # Errors are saved with the rows, so workers do not print them.
     logging.getLogger("assay").setLevel(logging.CRITICAL)
     threading.Thread(target=_end_with_driver, name="assay-driver-watch", daemon=True).start()
     pipe.send(None)  # says that the worker is ready
@@ -170,8 +186,11 @@ def _serve_tasks(pipe: "Connection[Any, Any]", job: Job) -> None:
 
 
 def _end_with_driver() -> None:
-    """End this process once the driver is gone, so that the next driver can have the shard."""
+    """Wait until the driver has ended, and then end this worker process.
+
+    If it lived on, it would keep its shard locked when the run is resumed.
+    """
     driver = multiprocessing.parent_process()
     if driver is not None:
-        wait([driver.sentinel])
+        wait([driver.sentinel])  # becomes ready when the process ends
         os._exit(1)

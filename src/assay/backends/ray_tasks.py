@@ -36,57 +36,71 @@ class RayTasks:
 
     @contextmanager
     def open_workers(self) -> Generator[int]:
+        """Connect to the cluster, or start Ray, inside the block; yield how many tasks may run."""
         ray = _import_ray()
         starts_ray = not ray.is_initialized()
         if starts_ray:
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
-            if self.address is None:
+            if self.address is None:  # Ray is started on this machine
                 options |= {"num_cpus": self.workers, "include_dashboard": False}
             ray.init(address=self.address, **options)
         try:
-            yield self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+            if self.workers is not None:
+                yield self.workers
+            else:
+                yield max(1, int(ray.cluster_resources().get("CPU", 1)))
         finally:
             if starts_ray:
                 ray.shutdown()
 
     def run(self, job: Job, take_task: TakeTask) -> Results:
+        """Yield the results of tasks until there are none left, or None when nothing has happened.
+
+        Each task of the driver becomes one task of Ray.
+        """
         ray = _import_ray()
-        # The driver repeats a shard whose worker died, because it counts what that has spent.
-        remote_function = ray.remote(num_cpus=1, max_retries=0)(score_shard)
-        job_reference = ray.put(job)
-        running: dict[Any, Task] = {}
+        # Ray must not retry a task whose worker died. The driver does so, after it has saved what
+        # the worker had scored and spent.
+        remote_score_shard = ray.remote(num_cpus=1, max_retries=0)(score_shard)
+        job_reference = ray.put(job)  # sends the job only once to each machine
+        running: dict[Any, Task] = {}  # by Ray's reference to the result
         try:
             while True:
                 while (task := take_task()) is not None:
-                    running[remote_function.remote(job_reference, task)] = task
+                    reference = remote_score_shard.remote(job_reference, task)
+                    running[reference] = task
                 if not running:
                     return
-                ready, _ = ray.wait(list(running), timeout=WAIT_SECONDS)
-                for reference in ready:
-                    yield _get_result(ray, reference, running.pop(reference).shard.number)
-                if not ready:
+                finished, _ = ray.wait(list(running), timeout=WAIT_SECONDS)
+                for reference in finished:
+                    task = running.pop(reference)
+                    yield _get_result(ray, reference, task.shard.number)
+                if not finished:
                     yield None
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
 
 
-def _get_result(ray: Any, reference: Any, shard: int) -> ShardResult | ShardFailure:
+def _get_result(ray: Any, reference: Any, shard_number: int) -> ShardResult | ShardFailure:
+    """Return what a task of Ray has returned, or why it failed."""
     try:
         return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        return ShardFailure(shard, describe_error(error.cause))
-    except ray.exceptions.RayError as error:
-        return ShardFailure(shard, f"by {describe_error(error)}", died=True)
+    except ray.exceptions.RayTaskError as error:  # `score_shard` raised an error
+        return ShardFailure(shard_number, describe_error(error.cause))
+    except ray.exceptions.RayError as error:  # the worker died, or its machine was lost
+        return ShardFailure(shard_number, f"by {describe_error(error)}", died=True)
 
 
 def _import_ray() -> Any:
+    """Return the module `ray`; if it is not installed, the error names the extra to install."""
     return import_extra("ray", "Scoring on many machines")
 
 
 class RubricStage:
-    """A stage for `dataset.map_batches(RubricStage, fn_constructor_args=(make,), batch_format="pyarrow")`.
+    """Scores batches of a Ray Data pipeline, and adds their scores as columns.
 
+    Use it as `dataset.map_batches(RubricStage, fn_constructor_args=(make,), batch_format="pyarrow")`.
     It adds the columns `reward` and `score`, which are null if a row is unscored, and `errors`, as
     text. `make` returns the rubric and its judge, and is called once in every actor. Leave some
     processors of the cluster to the reading of data: give each actor `num_cpus=0.5`.
@@ -105,25 +119,26 @@ class RubricStage:
         A batch is an Arrow table, or a mapping of arrays, which is what Ray passes by default.
         """
         if isinstance(batch, Mapping):
-            arrays = cast("Mapping[str, Any]", batch)
-            cells = zip(*(array.tolist() for array in arrays.values()), strict=True)
-            rows = [dict(zip(arrays, values, strict=True)) for values in cells]
+            arrays = cast("Mapping[str, Any]", batch)  # by the name of the column
+            columns = [array.tolist() for array in arrays.values()]
+            rows = [dict(zip(arrays, cells, strict=True)) for cells in zip(*columns, strict=True)]
             return {**arrays, **self._score(rows)}
         arrow = import_module("pyarrow")
-        # With explicit types: a column in which everything is null would get another type.
+        # Without an explicit type, a column with nothing but nulls would get the type `null`.
         types = {"reward": arrow.float64(), "score": arrow.float64(), "errors": arrow.string()}
         for name, values in self._score(batch.to_pylist()).items():
             column = arrow.array(values, types[name])
             position = batch.schema.get_field_index(name)
-            if position < 0:
+            if position < 0:  # the batch has no such column yet
                 batch = batch.append_column(name, column)
             else:
                 batch = batch.set_column(position, name, column)
         return batch
 
     def _score(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-        """Return the new columns."""
-        # An actor does not know its number, so each takes the smallest share of the limits.
+        """Score rows, and return the new columns by name."""
+        # Each actor takes the last share of the limits, which is never larger than the others: an
+        # actor does not know its own number.
         with Endpoint.share(self._actors - 1, self._actors):
             reports = run_sync(self._rubric.score(rows, **self._options))
         return {

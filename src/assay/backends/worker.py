@@ -28,15 +28,18 @@ from assay.runs.run_errors import RunRefused
 from assay.runs.run_file import RunFile
 from assay.runs.summary import Tally
 
-PARTS = "parts"  # the folder in that of a run in which each attempt at a shard has one
+# In the folder of a run, this folder holds a folder for each attempt at a shard.
+ATTEMPTS_FOLDER = "parts"
+PROGRESS_FILE = "progress.json"  # in the folder of an attempt, while it runs
 
-# Returns the rubric and the judge, in the process that uses them: connections cannot be sent.
+# Returns the rubric and the judge. It is called in the process that uses them, because open
+# connections cannot be sent to another process.
 Make: TypeAlias = Callable[[], tuple[Any, JudgeSource | None]]
 
-PROGRESS_SECONDS = 1.0  # how often a worker notes the progress of its shard
+PROGRESS_SECONDS = 1.0  # how often a worker writes the progress of its shard
 
-_ADVICE = "make it in a function of a module, and pass that function"
-# What the driver adds to its own ledger.
+_MODULE_ADVICE = "make it in a function of a module, and pass that function"
+# The fields of the ledger of a worker that the driver adds to its own ledger.
 _COUNTED_FIELDS = (
     "calls",
     "retries",
@@ -56,32 +59,41 @@ class Job:
 
     folder: str  # the folder of the run; all workers can reach it
     about: Mapping[str, Any]  # what `RunAbout.to_dict` returns
-    make: bytes  # a pickled `Make`
+    pickled_make: bytes  # what `pickle_make` returns
     mapping: Mapping[str, str]  # the names of columns, as in `rows_of`
     max_concurrent: int  # rollouts that a worker scores at once if a model is asked
     workers: int = 1  # how many workers divide the limits of endpoints
     save_requests: bool = False  # whether rows keep the exact requests to judges and the replies
-    may_ask: bool = False  # whether models may be asked, so that spending has to be saved
+    may_ask_models: bool = False  # if models may be asked, their cost has to be saved
     deadline: float = float("inf")  # when the time of the run is up, in seconds since 1970
 
     def make_rubric(self) -> tuple[Any, Grader | None]:
-        """Return the rubric and the grader of its judge, which are made once in a process."""
-        return _unpickle_and_make(self.make)
+        """Return the rubric and the grader of its judge; None if no judge was given.
+
+        They are made once in a process, for all shards that it scores.
+        """
+        return _unpickle_and_make(self.pickled_make)
 
 
 @cache
-def _unpickle_and_make(make: bytes) -> tuple[Any, Grader | None]:
-    rubric, judge = pickle.loads(make)()
+def _unpickle_and_make(pickled_make: bytes) -> tuple[Any, Grader | None]:
+    make: Make = pickle.loads(pickled_make)
+    rubric, judge = make()
     return rubric, grader_of(judge)
 
 
 def pickle_make(make: Make) -> bytes:
-    """Return a `Make` as bytes: by its name, or as a whole if cloudpickle is installed."""
-    pickler: Any = pickle
-    advice = f"pip install cloudpickle, or {_ADVICE}"
-    with suppress(ImportError):
-        pickler = import_module("cloudpickle")
-        advice = _ADVICE
+    """Return the function that makes the rubric as bytes, which can be sent to workers.
+
+    The standard library pickles the name of a function, so that only functions of a module can be
+    sent. If cloudpickle is installed, any function can be sent.
+    """
+    try:
+        pickler: Any = import_module("cloudpickle")
+        advice = _MODULE_ADVICE
+    except ImportError:
+        pickler = pickle
+        advice = f"pip install cloudpickle, or {_MODULE_ADVICE}"
     try:
         return pickler.dumps(make)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -91,9 +103,12 @@ def pickle_make(make: Make) -> bytes:
 
 
 def given(rubric: Any, judge: JudgeSource | None = None) -> Make:
-    """Return a `Make` for a rubric, and a judge, that can be pickled; the name of a model always can."""
+    """Return a function for `score_shards` that returns this rubric and this judge.
+
+    Both must be picklable, because workers are sent a copy. The name of a model always is.
+    """
     grader_of(judge)  # raises if it cannot judge
-    # `partial` and `tuple` are pickled by name; a function inside of this one could not be.
+    # This is a function that calls `tuple((rubric, judge))`. Unlike a lambda, it can be pickled.
     return cast("Make", partial(tuple, (rubric, judge)))
 
 
@@ -102,22 +117,22 @@ class Task:
     """One attempt at a shard."""
 
     shard: Shard
-    part: str  # the folder in `parts` that its rows are saved in; no other attempt has this name
-    slot: int = 0  # the number of the worker, for its share of the limits
+    attempt: str  # the name of the folder that its rows are saved in, as of `make_attempt_name`
+    slot: int = 0  # which share of the limits of endpoints it has; counted from 0
     dollars: float | None = None  # what it may spend; None for no limit
     rollout_cost: float | None = None  # dollars that a rollout is known to cost
 
 
 class ShardResult(NamedTuple):
-    """What came of a shard that was scored."""
+    """What a worker reports about a shard that it has scored."""
 
-    shard: int
-    part: str  # the folder in `parts` that holds its rows
-    has_ids: bool  # whether its rows name their example; otherwise they go by their number
+    shard: int  # the number of the shard
+    attempt: str  # the name of the folder that holds its rows
+    has_ids: bool  # whether its rows name their example; if not, each row is an example
     has_samples: bool  # whether its rows name their sample
-    tally: Tally
+    tally: Tally  # what the summary of the run is computed from
     progress: Progress
-    counts: Mapping[str, Any]  # what its ledger counted
+    counts: Mapping[str, Any]  # the `_COUNTED_FIELDS` of the ledger of the worker
     rollout_cost: float | None  # dollars that a rollout is known to cost, if they are limited
 
 
@@ -125,28 +140,38 @@ class ShardResult(NamedTuple):
 class ShardFailure:
     """A shard that could not be scored as a whole. Errors of single rows are not failures."""
 
-    shard: int
+    shard: int  # the number of the shard
     error: str
     died: bool = False  # whether its worker died, so that another attempt may succeed
 
 
-def make_part_name(shard: Shard) -> str:
-    """Return a name for the folder of an attempt at a shard, which no other attempt has."""
-    return f"{shard.first:09d}-{shard.first + shard.rows:09d}-{secrets.token_hex(4)}"
+def make_attempt_name(shard: Shard) -> str:
+    """Return a name for the folder of a new attempt at a shard.
+
+    It begins with the rows of the shard, for `read_row_range`, and ends with a random number, so
+    that no other attempt has the same name.
+    """
+    end_row = shard.first + shard.rows
+    return f"{shard.first:09d}-{end_row:09d}-{secrets.token_hex(4)}"
 
 
-def read_part_name(name: str) -> tuple[int, int]:
-    """Return the first row of the shard that a folder holds, and the first one behind it."""
-    first, end, _ = name.split("-")
-    return int(first), int(end)
+def read_row_range(attempt: str) -> tuple[int, int]:
+    """Return the rows of the shard that an attempt has scored: the first, and the last plus 1."""
+    first_row, end_row, _ = attempt.split("-")
+    return int(first_row), int(end_row)
 
 
 def score_shard(job: Job, task: Task) -> ShardResult:
-    """Score the rows of one shard that are not finished yet, into a run of their own."""
+    """Score the rows of a shard that are not finished yet, and save them as a run of their own.
+
+    That run is in the folder of this attempt. The driver merges it into the run of the job.
+    """
     shard = task.shard
-    part = Path(job.folder) / PARTS / task.part
-    progress_file = part / "progress.json"
-    seconds = None if job.deadline == float("inf") else max(0.0, job.deadline - time.time())
+    folder = Path(job.folder) / ATTEMPTS_FOLDER / task.attempt
+    progress_file = folder / PROGRESS_FILE
+    seconds = None
+    if job.deadline != float("inf"):
+        seconds = max(0.0, job.deadline - time.time())
     ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout_cost)
     numbering = ShardNumbering(shard)
 
@@ -160,25 +185,26 @@ def score_shard(job: Job, task: Task) -> ShardResult:
     def is_finished(row: Row) -> bool:
         if row.number not in finished_rows:
             return False
-        watch.kept += 1
+        watch.kept += 1  # counts as done in the progress
         return True
 
     with ExitStack() as stack:
-        journal = stack.enter_context(Journal.open(part, RunAbout.from_dict(job.about)))
+        journal = stack.enter_context(Journal.open(folder, RunAbout.from_dict(job.about)))
         stack.enter_context(Endpoint.share(task.slot, job.workers))
         stack.enter_context(counting_in(ledger))
         stack.enter_context(logging_once())
-        if job.may_ask:
+        if job.may_ask_models:
             journal.count_spending(ledger)
         rubric, grader = job.make_rubric()
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
-        sink = Sink(journal, None, watch)
+        # The feed reads the rows, the pipeline scores them, and the sink saves them.
         feed = Feed(shard.read(job.mapping), rubrics, is_finished, numbering)
+        sink = Sink(journal, None, watch)
         pipeline = Pipeline(
             sink, grader or rubrics.grader, job.max_concurrent, save_requests=job.save_requests
         )
         run_sync(pipeline.run(feed.units(), None))
-        if feed.error is not None:
+        if feed.error is not None:  # a row could not be read; those before it are saved
             raise feed.error
         row_count = numbering.rows - shard.first
         if row_count != shard.rows:
@@ -186,14 +212,15 @@ def score_shard(job: Job, task: Task) -> ShardResult:
                 f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has "
                 f"{row_count:,}: leave data alone while it is scored"
             )
+        # Merging into an empty tally leaves out the numbers per example, which the driver does not
+        # need.
         tally = Tally(pass_rule=journal.about.pass_rule)
-        tally.merge(journal.tally())  # without the few numbers per example, which need not travel
-    has_ids, has_samples = numbering.alike
+        tally.merge(journal.tally())
     return ShardResult(
         shard=shard.number,
-        part=task.part,
-        has_ids=has_ids,
-        has_samples=has_samples,
+        attempt=task.attempt,
+        has_ids=numbering.has_ids,
+        has_samples=numbering.has_samples,
         tally=tally,
         progress=watch.now(),
         counts={name: getattr(ledger, name) for name in _COUNTED_FIELDS},
@@ -202,7 +229,8 @@ def score_shard(job: Job, task: Task) -> ShardResult:
 
 
 def _find_finished_rows(job: Job, shard: Shard) -> set[int]:
-    """Return the rows of a shard that the run holds without an error."""
+    """Return the numbers of the rows of a shard that the run of the job holds without an error."""
     query = "SELECT row FROM rollouts WHERE row >= ? AND row < ? AND error IS NULL"
-    rows = RunFile(job.folder).select(query, (shard.first, shard.first + shard.rows))
-    return {row for (row,) in rows}
+    end_row = shard.first + shard.rows
+    records = RunFile(job.folder).select(query, (shard.first, end_row))
+    return {row_number for (row_number,) in records}
