@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assay.trust import krippendorff_alpha
-from assay.trust.coefficients import coincidences, number_alpha, number_sums, table_alpha
+from assay.trust.coefficients import number_alpha, number_sums, table_alpha, tabulate_coincidences
 from assay.trust.estimate import ExampleSums
 
 _ = None
@@ -81,7 +81,7 @@ def test_nothing_answered_twice_has_no_alpha():
 def test_resampling_whole_units_puts_an_interval_round_it():
     """By tables as by sums of numbers: the same figure, and by other draws nearly the same interval."""
     places = [[int(a) - 1 for a in unit if a is not None] for unit in UNITS]
-    tables = ExampleSums(np.stack([coincidences(unit, 5) for unit in places]))
+    tables = ExampleSums(np.stack([tabulate_coincidences(unit, 5) for unit in places]))
     sums = ExampleSums(np.stack([number_sums(unit) for unit in places]))
     by_table = tables.estimate(table_alpha("interval", values=range(5)))
     by_sums = sums.estimate(number_alpha)

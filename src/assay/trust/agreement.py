@@ -108,7 +108,10 @@ def agree(
     judged: list[JudgedRollout] = []
 
     def read_rows() -> Iterator[Row]:
-        """Yield the rows, and take from them what else is needed: a run is read only once."""
+        """Yield the rows for `join`, and collect repeated answers and judged rollouts on the way.
+
+        So the run is read only once.
+        """
         for row in run.rows():
             repeats.add_row(row)
             judged.append(read_judged_rollout(row, labelled_names))
@@ -123,11 +126,12 @@ def agree(
     agreement = agreement_of(joined, reference=reference, repeats=repeats)
     labelled_keys = list_labelled_keys(joined)
     selection = find_selection(judged, questions, labelled_keys)
+    labelled_rollouts = set[Key]().union(*labelled_keys.values())
     return replace(
         _withhold_selected_figures(agreement, selection),
         selection=selection,
         rollouts=len(judged),
-        labelled_rollouts=len({key for keys in labelled_keys.values() for key in keys}),
+        labelled_rollouts=len(labelled_rollouts),
     )
 
 
@@ -160,11 +164,12 @@ def _withhold_selected_figures(
 
     The overall figures lose them if all criteria do.
     """
+    # Criteria of which some verdicts were never labelled.
     selection_by_criterion = {
         selection.criterion: selection for selection in selections if selection.unlabelled_verdicts
     }
     criteria: list[CriterionAgreement] = []
-    withheld = 0
+    withheld = 0  # criteria that lose figures
     for criterion in agreement.criteria:
         selection = selection_by_criterion.get(criterion.name)
         if selection is None or not _has_one_verdict(criterion.judge):
@@ -182,16 +187,19 @@ def _has_one_verdict(measures: Measures) -> bool:
     """Whether the judge gave the same verdict to all labelled rollouts."""
     if measures.confusion is None:
         return False
-    counts_by_verdict = zip(*measures.confusion.counts, strict=True)
-    return sum(any(counts) for counts in counts_by_verdict) == 1
+    # The columns of the table are the judge's verdicts.
+    columns = zip(*measures.confusion.counts, strict=True)
+    verdict_count = sum(any(column) for column in columns)
+    return verdict_count == 1
 
 
 def _withhold_figures(
     criterion: CriterionAgreement, selection: LabelSelection
 ) -> CriterionAgreement:
-    listed = " or ".join(selection.unlabelled_verdicts)
-    missing = Estimate(reason=f"no rollout that the judge called {listed} was labelled")
-    judge = replace(criterion.judge, **dict.fromkeys(_NEED_ALL_VERDICTS, missing))
+    """Replace the figures of a criterion that need labels of all verdicts by the reason for that."""
+    verdicts = " or ".join(selection.unlabelled_verdicts)
+    no_figure = Estimate(reason=f"no rollout that the judge called {verdicts} was labelled")
+    judge = replace(criterion.judge, **dict.fromkeys(_NEED_ALL_VERDICTS, no_figure))
     return replace(criterion, judge=judge)
 
 
@@ -239,12 +247,15 @@ def agreement_of(
 
 
 def pool_choices(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
-    """Return the choices of all these questions together, and whether they have one order."""
+    """Return the choices of several questions together, and whether they run from worst to best.
+
+    They do only if all questions have the same choices.
+    """
     scales = list(dict.fromkeys(question.choices for question in questions))
     if len(scales) == 1:
         return scales[0], True
-    choices = dict.fromkeys(choice for scale in scales for choice in scale)
-    return tuple(choices), False
+    all_choices = dict.fromkeys(choice for scale in scales for choice in scale)
+    return tuple(all_choices), False
 
 
 @dataclass(frozen=True)
@@ -256,10 +267,13 @@ class _AgreementMeter:
     reference: Reference
 
     def measure_criterion(self, name: str, items: Sequence[LabelledItem]) -> CriterionAgreement:
-        """Measure how far the judge agrees with people on these items, and people with each other."""
-        judge_pairs: list[AnswerPair] = []
-        people_pairs: list[AnswerPair] = []
-        people_units: list[AnswerUnit] = []
+        """Measure how far the judge agrees with people on these items, and people with each other.
+
+        `name` is that of the criterion.
+        """
+        judge_pairs: list[AnswerPair] = []  # the judge's answer with one of people
+        people_pairs: list[AnswerPair] = []  # the answers of two people, or of one and the others
+        people_units: list[AnswerUnit] = []  # all answers of people to one item
         unanswered = 0
         ties = 0
         for item in items:
@@ -268,7 +282,8 @@ class _AgreementMeter:
                 unanswered += 1
             else:
                 judge_pairs += self._pair_answer(item.example, item.judge, answers)
-            if self.reference == "majority" and consensus(answers) is None:
+            has_majority = consensus(answers) is not None
+            if self.reference == "majority" and not has_majority:
                 ties += 1
             people_pairs += self._pair_people(item)
             if len(answers) > 1:
@@ -319,7 +334,10 @@ class _AgreementMeter:
         return {name: self._measure(member_pairs) for name, member_pairs in pairs.items()}
 
     def _pair_people(self, item: LabelledItem) -> Iterator[AnswerPair]:
-        """Yield pairs with one rater in the place of the judge, against the others."""
+        """Yield pairs of answers as if each rater in turn were the judge of the others.
+
+        If people are compared one by one, each two raters are paired once.
+        """
         if self.reference == "each":
             answers = [item.people[rater] for rater in sorted(item.people)]
             for first, second in combinations(answers, 2):
@@ -332,7 +350,10 @@ class _AgreementMeter:
     def _pair_answer(
         self, example: str, answer: Answer, people: Sequence[Answer]
     ) -> Iterator[AnswerPair]:
-        """Yield an answer with the answer of each person, or with that of the majority."""
+        """Pair an answer with the answer of each person, or with that of the majority of them.
+
+        It is paired with nothing if there is no majority.
+        """
         if self.reference == "each":
             for other in people:
                 yield AnswerPair(example, people=other, judge=answer)
@@ -348,11 +369,15 @@ class _AgreementMeter:
         units: Sequence[AnswerUnit] | None = None,
         symmetric: bool = False,
     ) -> Measures:
+        """Return the measures of these pairs on the scale of this meter; see `measure`."""
         return measure(pairs, self.choices, ranked=self.ranked, units=units, symmetric=symmetric)
 
 
 def consensus(answers: Sequence[Answer]) -> Answer | None:
-    """Return the most frequent answer, or the mean of numbers; None if two are as frequent."""
+    """Return the answer of the majority: the most frequent choice, or the mean of numbers.
+
+    None if two choices are equally frequent, or if there are no answers.
+    """
     if answers and not any(isinstance(answer, str) for answer in answers):
         return fmean(cast("Sequence[float]", answers))
     most_frequent = multimode(answers)
@@ -362,15 +387,16 @@ def consensus(answers: Sequence[Answer]) -> Answer | None:
 def average_answers(question: Question, answers: Sequence[Answer]) -> Answer:
     """Return the mean answer of people: a choice if the mean is the value of one, else a number.
 
-    `N/A` if most people said so. Rollouts on which people are split are not left out: they are the
-    hard ones.
+    It is `N/A` if most people said so. Where people are split, the mean lies between the choices,
+    so these rollouts, which are the hard ones, are not left out.
     """
     values: list[float] = []
     for answer in answers:
         value = question.get_value(answer)
-        if value is not None:
+        if value is not None:  # `N/A` has no value
             values.append(value)
-    if not values or 2 * len(values) < len(answers):
+    most_said_not_applicable = 2 * len(values) < len(answers)
+    if not values or most_said_not_applicable:
         return NOT_APPLICABLE
     mean = fmean(values)
     return question.find_choice(mean) or mean
@@ -393,15 +419,17 @@ class Repeats:
         self._unanswered: Counter[RepeatKind] = Counter()
 
     def add_row(self, row: Row) -> None:
-        """Add the repeated answers in the report of a row."""
+        """Add the answers of a row to questions that its judge was asked several times."""
         scores = row.report.answers
         if scores is not None:
-            # Most runs have none, and building the lines to find that out would cost more.
+            # Most runs have no repeated answers. That is faster to see here than on the lines,
+            # which would have to be built.
             has_votes = any(isinstance(score, Score) and score.lines for score in scores)
             if not has_votes:
                 return
         for line in row.report.lines:
-            if line.name not in self._questions or line.requirement is None:
+            is_judged = line.requirement is not None
+            if line.name not in self._questions or not is_judged:
                 continue
             question = self._questions[line.name]
             for kind, votes in find_repeats(line):
@@ -415,7 +443,10 @@ class Repeats:
         answers: Sequence[Answer | None],
         kind: RepeatKind = "retest",
     ) -> None:
-        """Add the answers of one judge to one question; None where it gave no answer."""
+        """Add the answers of one judge that was asked the same question several times.
+
+        An answer is None if the judge gave none.
+        """
         known_answers = tuple(answer for answer in answers if answer is not None)
         self._unanswered[kind] += len(answers) - len(known_answers)
         if len(known_answers) > 1:
@@ -423,7 +454,10 @@ class Repeats:
             counts[example, known_answers] += 1
 
     def measure(self, kind: RepeatKind) -> Consistency | None:
-        """Measure the agreement between the answers of one kind; None if there are none."""
+        """Measure how far the judge agrees with itself; None if it was not asked in this way.
+
+        The kind is `swap`, for the opposite order, or `retest`.
+        """
         names = list(self._counts[kind])
         if not names:
             return None

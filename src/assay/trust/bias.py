@@ -59,27 +59,31 @@ class Observed:
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether all answers of the judge are 0 or 1. People who are split are in between."""
+        """Whether all answers are met or not met: 1 or 0.
+
+        A label may be between 0 and 1, if several people labelled a rollout and were split.
+        """
         people = self.people[self.labelled]
-        has_unit_labels = bool((people >= 0).all() and (people <= 1).all())
-        return has_unit_labels and bool(np.isin(self.judge, (0.0, 1.0)).all())
+        labels_are_in_range = bool((people >= 0).all() and (people <= 1).all())
+        judge_is_binary = bool(np.isin(self.judge, (0.0, 1.0)).all())
+        return labels_are_in_range and judge_is_binary
 
 
 # How good the judge is.
 
 
 def sensitivity(observed: Observed) -> Estimate:
-    """Return the share of rollouts that the judge calls met, of those that people call met."""
+    """Return what share of the rollouts that people call met the judge calls met too."""
     return _estimate_share(observed, observed.judge, weights=observed.people)
 
 
 def specificity(observed: Observed) -> Estimate:
-    """Return the share of rollouts that the judge calls unmet, of those that people call unmet."""
+    """Return what share of the rollouts that people call unmet the judge calls unmet too."""
     return _estimate_share(observed, 1 - observed.judge, weights=1 - observed.people)
 
 
 def beats_chance(observed: Observed) -> bool:
-    """Whether the judge's answers go with people's: sensitivity + specificity - 1 is clearly above 0."""
+    """Whether the judge says met clearly more often where people say met than where they do not."""
     hit_rate = _estimate_share(
         observed, observed.judge, weights=observed.people, level=_CHANCE_LEVEL
     )
@@ -91,12 +95,16 @@ def beats_chance(observed: Observed) -> bool:
 
 
 def _estimate_share(
-    observed: Observed, counted: Array, *, weights: Array, level: float = LEVEL
+    observed: Observed, is_success: Array, *, weights: Array, level: float = LEVEL
 ) -> Estimate:
-    """Return the weighted share of the labelled rollouts that are counted (1, not 0)."""
+    """Return the weighted share of successes among the labelled rollouts, with an interval.
+
+    `is_success` is 1 for a rollout that is a success, 0 for any other, and in between if people are
+    split. A rollout of weight 0 is left out. `level` is that of the interval.
+    """
     labelled = observed.labelled
     examples = observed.examples[labelled]
-    successes = sums_by_example(counted[labelled] * weights[labelled], examples)
+    successes = sums_by_example(is_success[labelled] * weights[labelled], examples)
     trials = sums_by_example(weights[labelled], examples)
     clusters = zip(successes.tolist(), trials.tolist(), strict=True)
     return estimate.clustered_wilson(list(clusters), level)
@@ -110,12 +118,14 @@ def correlation(observed: Observed) -> float | None:
 
 
 def is_positive_correlation(correlation: float, examples: int) -> bool:
-    """Whether a correlation over so many examples is clearly above 0, by Fisher's z.
+    """Whether a correlation over so many examples is clearly above 0.
 
-    The test is one-sided, as that of sensitivity and specificity.
+    The test is one-sided, as in `beats_chance`. By Fisher, the inverse hyperbolic tangent of a
+    correlation is normally distributed with the variance 1 / (examples - 3).
     """
-    threshold = estimate.normal_quantile((1 + _CHANCE_LEVEL) / 2) / (examples - 3) ** 0.5
-    return bool(np.arctanh(min(correlation, 1 - 1e-12)) > threshold)
+    z = np.arctanh(min(correlation, 1 - 1e-12))  # that of 1 would be infinite
+    deviation = 1 / (examples - 3) ** 0.5
+    return bool(z > estimate.normal_quantile((1 + _CHANCE_LEVEL) / 2) * deviation)
 
 
 # Rogan and Gladen.
@@ -138,6 +148,7 @@ class ErrorRates(NamedTuple):
 
     @classmethod
     def of(cls, observed: Observed) -> "ErrorRates":
+        """Count the judge's yes, and with the labels its right and wrong ones."""
         judge = observed.judge[observed.labelled]
         people = observed.people[observed.labelled]
         return cls(
@@ -164,7 +175,7 @@ def rogan_gladen(rates: ErrorRates, *, design_effect: float = 1.0) -> Estimate:
 
 
 def _find_lang_reiczigel_bounds(rates: ErrorRates, design_effect: float) -> tuple[float, float]:
-    """Return the ends of the interval of Lang and Reiczigel (2014).
+    """Return both ends of the interval of Lang and Reiczigel (2014).
 
     They are computed from the same counts with a few more answers: z² rollouts, half of which the
     judge calls met, and two labels each for yes and no, of which the judge gets one right.
@@ -177,23 +188,25 @@ def _find_lang_reiczigel_bounds(rates: ErrorRates, design_effect: float) -> tupl
     hit_rate = (rates.hits + 1) / people_yes
     false_alarm_rate = (rates.false_alarms + 1) / people_no
 
-    gap = hit_rate - false_alarm_rate
-    rate = (share - false_alarm_rate) / gap
-    clamped = _clamp(rate)
+    quality = hit_rate - false_alarm_rate  # Youden's J: 1 for a perfect judge, 0 for chance
+    rate = (share - false_alarm_rate) / quality
+    valid_rate = _clamp(rate)
     hit_variance = hit_rate * (1 - hit_rate)
     false_alarm_variance = false_alarm_rate * (1 - false_alarm_rate)
     variance_of_share = share * (1 - share) / rollouts
     if not rates.is_separate_sample:
-        # The labelled rollouts are counted in both terms.
-        counted_twice = clamped * hit_variance + (1 - clamped) * false_alarm_variance
-        variance_of_share -= 2 * counted_twice / rollouts
+        # The labelled rollouts are part of the run, so they are in both variances.
+        shared_variance = valid_rate * hit_variance + (1 - valid_rate) * false_alarm_variance
+        variance_of_share -= 2 * shared_variance / rollouts
     variance_of_labels = (
-        clamped**2 * hit_variance / people_yes
-        + (1 - clamped) ** 2 * false_alarm_variance / people_no
+        valid_rate**2 * hit_variance / people_yes
+        + (1 - valid_rate) ** 2 * false_alarm_variance / people_no
     )
-    variance = max(variance_of_share + variance_of_labels, 0.0) / gap**2
+    variance = max(variance_of_share + variance_of_labels, 0.0) / quality**2
 
-    shift = clamped * hit_variance / people_yes - (1 - clamped) * false_alarm_variance / people_no
+    shift = (
+        valid_rate * hit_variance / people_yes - (1 - valid_rate) * false_alarm_variance / people_no
+    )
     centre = rate + 2 * z * z * shift
     half_width = z * (variance * design_effect) ** 0.5
     return _clamp(centre - half_width), _clamp(centre + half_width)
@@ -204,7 +217,10 @@ def _clamp(rate: float) -> float:
 
 
 def clustered_rogan_gladen(observed: Observed) -> Estimate:
-    """Return the rate that people would give, with rollouts of one example kept together."""
+    """Return the rate that people would give, by the method of Rogan and Gladen.
+
+    Rollouts of one example may depend on each other, which makes the interval longer.
+    """
     rates = ErrorRates.of(observed)
     rate = rogan_gladen(rates).value or 0.0
     share = rates.positives / rates.rollouts
@@ -212,8 +228,8 @@ def clustered_rogan_gladen(observed: Observed) -> Estimate:
     false_alarm_rate = rates.false_alarms / rates.people_no
     people_yes = np.where(observed.labelled, observed.people, 0.0)
     people_no = np.where(observed.labelled, 1 - observed.people, 0.0)
-    # What each rollout adds to the estimate: to the judge's rate, and by its label to the hit rate
-    # and the false alarm rate.
+    # How much each rollout moves the estimate: by the judge's answer, which is part of the judge's
+    # rate, and by its label, which is part of the hit rate or of the false alarm rate.
     influence = (
         (observed.judge - share) / rates.rollouts
         - rate * people_yes * (observed.judge - hit_rate) / rates.people_yes
@@ -227,37 +243,38 @@ def clustered_rogan_gladen(observed: Observed) -> Estimate:
 
 
 def standardise_by_verdict(observed: Observed) -> Estimate:
-    """Return the rate that people would give, from the rate among each verdict of the judge.
+    """Return the rate that people would give, from their rate for each verdict of the judge.
 
     It holds if the labelled rollouts of each verdict were drawn at random, however many they are.
-    The interval combines those of the parts (MOVER, Zou and Donner 2008).
     """
     judge_rate = estimate.estimate_mean(observed.judge, observed.examples)
-    rate_if_yes = _estimate_share(observed, observed.people, weights=observed.judge)
-    rate_if_no = _estimate_share(observed, observed.people, weights=1 - observed.judge)
+    people_if_yes = _estimate_share(observed, observed.people, weights=observed.judge)
+    people_if_no = _estimate_share(observed, observed.people, weights=1 - observed.judge)
     share = judge_rate.value or 0.0
-    # A verdict that the judge never gave has no weight.
-    value_if_yes = rate_if_yes.value or 0.0
-    value_if_no = rate_if_no.value or 0.0
-    value = share * value_if_yes + (1 - share) * value_if_no
-    parts = (
-        (share, rate_if_yes),
-        (1 - share, rate_if_no),
-        (value_if_yes - value_if_no, judge_rate),
+    # A verdict that the judge never gave has no rate, and the weight 0.
+    rate_if_yes = people_if_yes.value or 0.0
+    rate_if_no = people_if_no.value or 0.0
+    rate = share * rate_if_yes + (1 - share) * rate_if_no
+    # The interval combines those of the three estimates (MOVER, Zou and Donner 2008). The weight of
+    # each is how fast the rate changes with it.
+    weighted_estimates = (
+        (share, people_if_yes),
+        (1 - share, people_if_no),
+        (rate_if_yes - rate_if_no, judge_rate),
     )
     squares_below = 0.0
     squares_above = 0.0
-    for weight, part in parts:
+    for weight, part in weighted_estimates:
         if part.value is None or part.low is None or part.high is None:
             continue
         below = weight * (part.value - part.low)
         above = weight * (part.high - part.value)
-        if weight < 0:
+        if weight < 0:  # a higher part makes the rate lower
             below, above = above, below
         squares_below += below**2
         squares_above += above**2
     return Estimate(
-        value, low=_clamp(value - squares_below**0.5), high=_clamp(value + squares_above**0.5)
+        rate, low=_clamp(rate - squares_below**0.5), high=_clamp(rate + squares_above**0.5)
     )
 
 
@@ -265,13 +282,20 @@ def standardise_by_verdict(observed: Observed) -> Estimate:
 
 
 def prediction_powered(observed: Observed) -> Estimate:
-    """Return the mean that people would give to all rollouts, labelled or not."""
+    """Return the mean that people would give to all rollouts, by prediction-powered inference.
+
+    The estimate is mean(people - λ·judge) over the labelled rollouts + λ·mean(judge) over the
+    others.
+    """
     labelled = observed.labelled
-    others = observed.judge[~labelled]
-    mean_of_others = float(others.mean()) if len(others) else 0.0
-    tuning = power_tuning(observed)
+    judge_on_others = observed.judge[~labelled]
+    other_count = len(judge_on_others)
+    mean_of_others = float(judge_on_others.mean()) if other_count else 0.0
+    tuning = power_tuning(observed)  # λ
     moments = _measure_moments(observed)
     value = moments.people_mean - tuning * moments.judge_mean + tuning * mean_of_others
+
+    # The interval: made-up answers move its centre, and make it longer if there are few labels.
     smooth = _measure_moments(observed, smooth=True)
     centre = smooth.people_mean - tuning * smooth.judge_mean + tuning * mean_of_others
     # The variance of people - λ·judge over the labelled, and that of λ·judge over the others.
@@ -280,14 +304,14 @@ def prediction_powered(observed: Observed) -> Estimate:
     )
     variance = max(residual_variance, 0.0) / smooth.size
     if tuning:
-        variance += tuning**2 * float(observed.judge.var(ddof=1)) / len(others)
-    # What each rollout adds to the estimate.
+        variance += tuning**2 * float(observed.judge.var(ddof=1)) / other_count
+    # How much each rollout moves the estimate.
     residuals = np.where(labelled, observed.people - tuning * observed.judge, 0.0)
     residuals -= residuals[labelled].mean()
     influence = np.where(
         labelled,
         residuals / observed.labels,
-        tuning * (observed.judge - mean_of_others) / max(1, len(others)),
+        tuning * (observed.judge - mean_of_others) / max(1, other_count),
     )
     variance *= estimate.measure_design_effect(influence, observed.examples)
     degrees_of_freedom = max(1, observed.labelled_examples - 2)
@@ -300,23 +324,24 @@ def prediction_powered(observed: Observed) -> Estimate:
 
 def power_tuning(observed: Observed) -> float:
     """Return λ: how much the judge's answers help, from 0 (not at all) to 1 (as much as labels)."""
-    others = len(observed.judge) - observed.labels
-    if not others or len(observed.judge) < 2 or float(observed.judge.var(ddof=1)) <= 0:
+    unlabelled = len(observed.judge) - observed.labels
+    if unlabelled == 0 or len(observed.judge) < 2 or float(observed.judge.var(ddof=1)) <= 0:
         return 0.0
     moments = _measure_moments(observed, smooth=True)
+    # This λ gives the estimate the least variance.
     slope = moments.covariance / max(moments.judge_variance, 1e-12)
-    return float(_clamp(slope / (1 + observed.labels / others)))
+    return float(_clamp(slope / (1 + observed.labels / unlabelled)))
 
 
 def label_budget(observed: Observed) -> tuple[int | None, float]:
-    """Return how many more labels halve the interval, and the share of it that is left at most.
+    """Return how many more labels halve the interval, and how much of it more labels cannot remove.
 
-    The number is None if labelling every rollout would not halve the interval. The share is that of
-    the interval if every rollout is labelled.
+    The first number is None if labelling every rollout would not halve the interval. The second is
+    the width of the interval if every rollout is labelled, as a share of the present width.
 
-    The variance is a / labels + b. The answers that the judge does not explain have the part a,
-    which falls with every label. The others have the part b, which stays however many labels there
-    are, because the run has so few rollouts.
+    The variance of the estimate is unexplained / labels + fixed. Unexplained is the variance of
+    people's answers that the judge's answers do not explain. The part that they explain is fixed
+    however many labels there are: it only falls with more rollouts.
     """
     moments = _measure_moments(observed, smooth=True)
     rollouts = len(observed.judge)
@@ -324,25 +349,25 @@ def label_budget(observed: Observed) -> tuple[int | None, float]:
     product = moments.people_variance * moments.judge_variance
     if product > 0 and moments.covariance > 0:
         explained_share = min(moments.covariance**2 / product, 1.0)
-    a = moments.people_variance * (1 - explained_share)
-    b = moments.people_variance * explained_share / rollouts
-    variance_now = a / observed.labels + b
-    variance_if_all_labelled = a / rollouts + b
+    unexplained = moments.people_variance * (1 - explained_share)
+    fixed = moments.people_variance * explained_share / rollouts
+    variance_now = unexplained / observed.labels + fixed
+    variance_if_all_labelled = unexplained / rollouts + fixed
     left_at_most = 1.0
     if variance_now > 0:
         left_at_most = (variance_if_all_labelled / variance_now) ** 0.5
-    # Half the width is a quarter of the variance: a / labels + b = variance_now / 4.
+    # Half the width is a quarter of the variance: unexplained / labels + fixed = variance_now / 4.
     wanted_variance = variance_now / 4
-    if wanted_variance <= b or a / (wanted_variance - b) > rollouts:
+    if wanted_variance <= fixed or unexplained / (wanted_variance - fixed) > rollouts:
         return None, left_at_most
-    wanted_labels = ceil(a / (wanted_variance - b) - 1e-9)
+    wanted_labels = ceil(unexplained / (wanted_variance - fixed) - 1e-9)  # less a rounding error
     return max(1, wanted_labels - observed.labels), left_at_most
 
 
 class _Moments(NamedTuple):
     """Means, variances and covariance of people and judge on the labelled rollouts."""
 
-    size: float
+    size: float  # the number of rollouts, with the weights of made-up answers
     people_mean: float
     judge_mean: float
     people_variance: float
@@ -351,16 +376,16 @@ class _Moments(NamedTuple):
 
 
 def _measure_moments(observed: Observed, *, smooth: bool = False) -> _Moments:
-    """Return the moments of the labelled rollouts.
+    """Return the means, variances and covariance of people and judge on the labelled rollouts.
 
-    With `smooth`, a few answers are made up if the observed ones could hide every error of the
-    judge.
+    With `smooth`, a few answers are made up and added if errors of the judge may have gone
+    unobserved: if its answers are yes or no, or it made no errors at all.
     """
     people = observed.people[observed.labelled]
     judge = observed.judge[observed.labelled]
     weights = np.ones(len(people))
     degrees_of_freedom = max(len(people) - 1.0, 1.0)
-    judge_never_errs = float(np.ptp(people - judge)) <= 0
+    judge_never_errs = float(np.ptp(people - judge)) <= 0  # apart from a constant difference
     if smooth and (observed.is_binary or judge_never_errs):
         # All four combinations of people and judge at the ends of the scale.
         values = np.concatenate([observed.judge, people])
@@ -374,24 +399,26 @@ def _measure_moments(observed: Observed, *, smooth: bool = False) -> _Moments:
     size = float(weights.sum())
     people_mean = float((weights * people).sum()) / size
     judge_mean = float((weights * judge).sum()) / size
-    people_gaps = people - people_mean
-    judge_gaps = judge - judge_mean
+    people_deviations = people - people_mean
+    judge_deviations = judge - judge_mean
+    products = people_deviations * judge_deviations
     return _Moments(
         size=size,
         people_mean=people_mean,
         judge_mean=judge_mean,
-        people_variance=float((weights * people_gaps**2).sum()) / degrees_of_freedom,
-        judge_variance=float((weights * judge_gaps**2).sum()) / degrees_of_freedom,
-        covariance=float((weights * people_gaps * judge_gaps).sum()) / degrees_of_freedom,
+        people_variance=float((weights * people_deviations**2).sum()) / degrees_of_freedom,
+        judge_variance=float((weights * judge_deviations**2).sum()) / degrees_of_freedom,
+        covariance=float((weights * products).sum()) / degrees_of_freedom,
     )
 
 
 def _weigh_made_up_answer(observed: Observed) -> float:
     """Return the weight of a made-up answer, which grows with the number of labels per example.
 
-    Several labels of one example say less than as many of different examples. With the same weight
-    for all, clusters of 8 at a rate of 5 % held the truth 86 times in 100. With a weight in
-    proportion to the labels per example, other rates were held less often.
+    Several labels of one example say less than as many labels of different examples. The square
+    root is a compromise, found by simulation. With the same weight for all, 95 % intervals for
+    examples of 8 rollouts at a rate of 5 % contained the truth in only 86 % of cases. With a weight
+    in proportion to the labels per example, they contained other rates less often.
     """
     labels_per_example = observed.labels / observed.labelled_examples
     return _MADE_UP_ANSWERS * labels_per_example**0.5

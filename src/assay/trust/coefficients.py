@@ -62,11 +62,15 @@ class Confusion(Record):
     counts: tuple[tuple[int, ...], ...]
 
     def __str__(self) -> str:
-        lines: list[tuple[str, ...]] = [("", *self.categories)]
+        """Return the table as text, with a heading above each column and before each row."""
+        rows: list[tuple[str, ...]] = [("", *self.categories)]
         for category, counts in zip(self.categories, self.counts, strict=True):
-            lines.append((category, *map(str, counts)))
-        width = max(len(cell) for line in lines for cell in line)
-        return "\n".join("  ".join(cell.rjust(width) for cell in line) for line in lines)
+            rows.append((category, *map(str, counts)))
+        width = max(len(cell) for row in rows for cell in row)
+        lines: list[str] = []
+        for row in rows:
+            lines.append("  ".join(cell.rjust(width) for cell in row))
+        return "\n".join(lines)
 
     @property
     def false_positives(self) -> int:
@@ -79,11 +83,18 @@ class Confusion(Record):
         return self._count_other_choices(higher=False)
 
     def _count_other_choices(self, *, higher: bool) -> int:
+        """Count the verdicts of the judge that are better than people's, or with False, worse.
+
+        The categories are ordered from worst to best, so their indices are ranks. `N/A` has none.
+        """
         total = 0
-        for people, counts in enumerate(self.counts):
-            for judge, count in enumerate(counts):
-                is_ranked = NOT_APPLICABLE not in (self.categories[people], self.categories[judge])
-                if is_ranked and people != judge and (judge > people) is higher:
+        for people_rank, counts in enumerate(self.counts):
+            for judge_rank, count in enumerate(counts):
+                verdicts = (self.categories[people_rank], self.categories[judge_rank])
+                if judge_rank == people_rank or NOT_APPLICABLE in verdicts:
+                    continue
+                is_higher = judge_rank > people_rank
+                if is_higher is higher:
                     total += count
         return total
 
@@ -131,8 +142,9 @@ def measure(
 ) -> Measures:
     """Return all figures of these pairs. Without `choices` the answers are numbers.
 
-    `ranked` says whether the choices run from worst to best. Alpha is computed from `units` if they
-    are given, else from the pairs. With `symmetric`, each pair counts in both directions for
+    `ranked` says whether the choices run from worst to best. Alpha is computed from `units` (all
+    answers to one question, also more than two) if they are given, else from the pairs. With
+    `symmetric`, neither side of a pair is the judge: each pair then counts in both directions for
     precision and recall.
     """
     if not pairs:
@@ -140,22 +152,23 @@ def measure(
     if not choices:
         return _measure_numbers(pairs, units)
     tables = _PairTables.build(pairs, choices, units)
-    all_verdicts = ExampleSums(tables.counts)
-    counts = tuple(tuple(map(int, row)) for row in tables.counts.sum(axis=0))
-    nominal = ExampleSums(tables.count_coincidences(tables.categories))
-    figures = dict.fromkeys(_RANKED_FIGURES, UNRANKED)
+    verdicts = ExampleSums(tables.counts)
+    coincidence_sums = ExampleSums(tables.count_coincidences(tables.categories))
+    total_counts = tables.counts.sum(axis=0)
     if ranked:
-        figures = _measure_ranked(tables, symmetric=symmetric)
+        ranked_figures = _measure_ranked(tables, symmetric=symmetric)
+    else:
+        ranked_figures = dict.fromkeys(_RANKED_FIGURES, UNRANKED)
     return Measures(
         pairs=sum(pair.times for pair in pairs),
         examples=len(tables.counts),
-        confusion=Confusion(tables.categories, counts),
-        accuracy=all_verdicts.estimate(ACCURACY),
-        macro_f1=all_verdicts.estimate(macro_f1),
-        kappa=all_verdicts.estimate(kappa(len(tables.categories))),
-        matthews=all_verdicts.estimate(matthews),
-        nominal_alpha=nominal.estimate(table_alpha("nominal")),
-        **figures,
+        confusion=Confusion(tables.categories, tuple(tuple(map(int, row)) for row in total_counts)),
+        accuracy=verdicts.estimate(ACCURACY),
+        macro_f1=verdicts.estimate(macro_f1),
+        kappa=verdicts.estimate(kappa(len(tables.categories))),
+        matthews=verdicts.estimate(matthews),
+        nominal_alpha=coincidence_sums.estimate(table_alpha("nominal")),
+        **ranked_figures,
     )
 
 
@@ -175,7 +188,7 @@ class _PairTables:
         choices: Sequence[str],
         units: Sequence[AnswerUnit] | None,
     ) -> "_PairTables":
-        """Count the pairs of each example."""
+        """Count, for each example, how often each verdict of people meets each of the judge."""
         categories = tuple(choices)
         if any(NOT_APPLICABLE in (pair.people, pair.judge) for pair in pairs):
             categories = (*categories, NOT_APPLICABLE)
@@ -190,13 +203,14 @@ class _PairTables:
 
     @property
     def symmetric_counts(self) -> Array:
-        """The counts with each pair in both directions."""
+        """The counts of all pairs, and of all pairs with their two verdicts swapped."""
         return self.counts + self.counts.transpose(0, 2, 1)
 
     def count_coincidences(self, categories: Sequence[str]) -> Array:
-        """Return the table of coincidences of each example.
+        """Return the table of coincidences of each example, from which alpha is computed.
 
-        `categories` are all categories, or the choices alone; other answers are left out.
+        It counts pairs of answers to the same question, in both directions. `categories` are all
+        categories, or the choices alone; other answers are left out.
         """
         size = len(categories)
         if self.units is None:
@@ -204,8 +218,8 @@ class _PairTables:
         indices: dict[Answer, int] = {name: index for index, name in enumerate(categories)}
         tables: list[Array] = []
         for unit in self.units:
-            known = [indices[answer] for answer in unit.answers if answer in indices]
-            tables.append(unit.times * coincidences(known, size))
+            answer_indices = [indices[answer] for answer in unit.answers if answer in indices]
+            tables.append(unit.times * tabulate_coincidences(answer_indices, size))
         return _sum_examples(self.units, tables)
 
 
@@ -222,18 +236,19 @@ _RANKED_FIGURES = (
 
 
 def _measure_ranked(tables: _PairTables, *, symmetric: bool) -> dict[str, Estimate]:
-    """Return the figures that need an order of the choices.
+    """Return the figures that need an order of the choices, by name.
 
-    `N/A` has no rank, so it only counts for precision and recall.
+    `N/A` has no rank, so it only counts for precision and recall. With `symmetric`, these two count
+    each pair in both directions.
     """
     size = len(tables.choices)
-    best = size - 1
+    best = size - 1  # the index of the best choice
     best_name = tables.choices[best]
     counts = tables.symmetric_counts if symmetric else tables.counts
     all_verdicts = ExampleSums(counts)
-    ranked_verdicts = ExampleSums(tables.counts[:, :size, :size])
+    ranked_verdicts = ExampleSums(tables.counts[:, :size, :size])  # `N/A` is the last category
     ranked_units = ExampleSums(tables.count_coincidences(tables.choices))
-    values = [rank / (size - 1) for rank in range(size)]
+    values = [rank / (size - 1) for rank in range(size)]  # of the choices, from 0 to 1
     return {
         "precision": all_verdicts.estimate(precision(best, best_name)),
         "recall": all_verdicts.estimate(recall(best, best_name)),
@@ -269,7 +284,7 @@ def _measure_numbers(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | 
 def _sum_examples(
     items: Sequence[AnswerPair] | Sequence[AnswerUnit], arrays: Sequence[Array]
 ) -> Array:
-    """Return the sum of the arrays of each example. There is one array for each item."""
+    """Add up the arrays of the items of each example. `arrays[i]` belongs to `items[i]`."""
     examples = number_examples([item.example for item in items])
     return sums_by_example(np.stack(arrays), examples)
 
@@ -290,7 +305,10 @@ ACCURACY = make_share(_count_agreeing, _WITHOUT_PAIRS)
 
 
 def precision(index: int, name: str) -> Statistic:
-    """Return the share of a verdict of the judge that people confirm."""
+    """Return the statistic: how often people agree when the judge gives the verdict `name`.
+
+    `index` is that of the verdict in the tables.
+    """
 
     def count(tables: Array) -> tuple[Array, Array]:
         return tables[..., index, index], tables[..., :, index].sum(-1)
@@ -299,7 +317,10 @@ def precision(index: int, name: str) -> Statistic:
 
 
 def recall(index: int, name: str) -> Statistic:
-    """Return the share of a verdict of people that the judge gives too."""
+    """Return the statistic: how often the judge agrees when people give the verdict `name`.
+
+    `index` is that of the verdict in the tables.
+    """
 
     def count(tables: Array) -> tuple[Array, Array]:
         return tables[..., index, index], tables[..., index, :].sum(-1)
@@ -310,20 +331,23 @@ def recall(index: int, name: str) -> Statistic:
 @partial(Statistic, undefined=_WITHOUT_PAIRS)
 def macro_f1(tables: Array) -> Array:
     """Return the mean F1 (harmonic mean of precision and recall) of the verdicts that occur."""
-    uses = tables.sum(-1) + tables.sum(-2)
-    f1 = divide(2 * np.diagonal(tables, axis1=-2, axis2=-1), uses)
-    verdicts = (uses > 0).sum(-1).astype(np.float64)
-    return divide(np.nansum(f1, axis=-1), verdicts)
+    times_given = tables.sum(-1) + tables.sum(-2)  # each verdict, by people and by the judge
+    f1 = divide(2 * np.diagonal(tables, axis1=-2, axis2=-1), times_given)
+    verdict_count = (times_given > 0).sum(-1).astype(np.float64)
+    return divide(np.nansum(f1, axis=-1), verdict_count)
 
 
 def kappa(categories: int, weights: Weights = "none") -> Statistic:
-    """Return the agreement beyond chance: 1 is perfect, 0 is chance (Cohen 1960 and 1968)."""
+    """Return the statistic of agreement beyond chance: 1 is perfect, 0 is chance (Cohen 1960, 1968).
+
+    `categories` is their number. `weights` says how much worse a verdict is that is further off.
+    """
     ranks = np.arange(categories, dtype=np.float64)
-    gaps = np.abs(ranks[:, None] - ranks[None, :])
+    rank_differences = np.abs(ranks[:, None] - ranks[None, :])
     distances = {
-        "none": (gaps > 0).astype(np.float64),
-        "linear": gaps,
-        "quadratic": gaps**2,
+        "none": (rank_differences > 0).astype(np.float64),
+        "linear": rank_differences,
+        "quadratic": rank_differences**2,
     }[weights]
 
     def compute(tables: Array) -> Array:
@@ -337,26 +361,29 @@ def kappa(categories: int, weights: Weights = "none") -> Statistic:
 
 @partial(Statistic, undefined="one side gives one verdict throughout, so nothing correlates")
 def matthews(tables: Array) -> Array:
-    """Return the correlation of verdicts (Matthews 1975; Gorodkin 2004 for several)."""
+    """Return the correlation of verdicts (Matthews 1975; Gorodkin 2004 for more than two)."""
     total = _total(tables)
-    people = tables.sum(-1)
-    judge = tables.sum(-2)
-    covariance = np.trace(tables, axis1=-2, axis2=-1) * total - (people * judge).sum(-1)
-    people_variance = total**2 - (people**2).sum(-1)
-    judge_variance = total**2 - (judge**2).sum(-1)
+    people_counts = tables.sum(-1)  # of each verdict
+    judge_counts = tables.sum(-2)
+    agreeing = np.trace(tables, axis1=-2, axis2=-1)
+    covariance = agreeing * total - (people_counts * judge_counts).sum(-1)
+    people_variance = total**2 - (people_counts**2).sum(-1)
+    judge_variance = total**2 - (judge_counts**2).sum(-1)
     return divide(covariance, np.sqrt(people_variance * judge_variance))
 
 
 def bias(values: Sequence[float]) -> Statistic:
-    """Return how much higher the judge's values are than people's, on average.
+    """Return the statistic: how much higher the judge's values are than people's, on average.
 
     `values` are the values of the choices.
     """
     choice_values = np.asarray(values, dtype=np.float64)
 
     def compute(tables: Array) -> Array:
-        differences = tables.sum(-2) - tables.sum(-1)
-        return divide((differences * choice_values).sum(-1), _total(tables))
+        judge_counts = tables.sum(-2)  # how often the judge gave each choice
+        people_counts = tables.sum(-1)
+        excess = ((judge_counts - people_counts) * choice_values).sum(-1)
+        return divide(excess, _total(tables))
 
     return Statistic(compute, _WITHOUT_PAIRS)
 
@@ -367,7 +394,10 @@ def cohen_kappa(
     weights: Weights = "none",
     categories: Sequence[Any] = (),
 ) -> Estimate:
-    """Return Cohen's kappa of two raters, without an interval. `categories` is the order for weights.
+    """Return Cohen's kappa of two raters, without an interval.
+
+    `first` and `second` are their verdicts on the same things. `categories` are all verdicts from
+    lowest to highest, for `weights`; by default they are sorted.
 
     >>> cohen_kappa([1, 1, 0, 0], [1, 0, 0, 0]).value
     0.5
@@ -418,20 +448,24 @@ def krippendorff_alpha(
         answers = {answer for unit in repeated for answer in unit}
         categories = sorted(answers, key=_sort_key)
     indices = {category: index for index, category in enumerate(categories)}
-    tables = [coincidences([indices[answer] for answer in unit], len(indices)) for unit in repeated]
+    tables = [
+        tabulate_coincidences([indices[answer] for answer in unit], len(indices))
+        for unit in repeated
+    ]
     return table_alpha(level).estimate(np.sum(tables, axis=0))
 
 
 def _sort_key(answer: Hashable) -> tuple[bool, Any]:
-    """Sort numbers by size, and before texts."""
+    """Return the key by which answers are sorted: numbers by size, and then texts."""
     if isinstance(answer, int | float):
         return False, answer
     return True, str(answer)
 
 
-def coincidences(indices: Sequence[int], categories: int) -> Array:
-    """Return the table of pairs of answers of one unit, given by their categories.
+def tabulate_coincidences(indices: Sequence[int], categories: int) -> Array:
+    """Return the table of all pairs of answers to one question.
 
+    `indices` has the index of each answer's category, and `categories` is the number of categories.
     Each pair counts in both directions, with a weight such that every answer counts once in total.
     """
     if len(indices) < 2:
@@ -442,7 +476,10 @@ def coincidences(indices: Sequence[int], categories: int) -> Array:
 
 
 def table_alpha(level: Level, values: Sequence[float] = ()) -> Statistic:
-    """Return alpha of tables of coincidences. For `interval`, `values` are those of the categories."""
+    """Return the statistic alpha of tables of coincidences.
+
+    For the level `interval`, `values` are the values of the categories.
+    """
 
     def compute(tables: Array) -> Array:
         totals = tables.sum(-1)  # how often each category was given
@@ -456,9 +493,9 @@ def table_alpha(level: Level, values: Sequence[float] = ()) -> Statistic:
 
 
 def _measure_distances(level: Level, totals: Array, values: Sequence[float]) -> Array:
-    """Return how far the categories are apart, two by two.
+    """Return a table of how far each category is from each other one, as Krippendorff defines it.
 
-    `totals` is how often each category was given, `values` what each is worth.
+    `totals` is how often each category was given, and `values` the value of each.
     """
     if level == "nominal":
         return 1 - np.eye(totals.shape[-1])
@@ -471,13 +508,18 @@ def _measure_distances(level: Level, totals: Array, values: Sequence[float]) -> 
 
 
 def number_sums(values: Sequence[float]) -> Array:
-    """Return what `number_alpha` needs of a unit: disagreement, count, sum, and sum of squares."""
+    """Return what `number_alpha` needs of the answers to one question.
+
+    It is four numbers: the disagreement between the answers, their count, their sum, and the sum of
+    their squares. A single answer has no pair, so it counts for nothing.
+    """
     count = len(values)
     if count < 2:
         return np.zeros(4)
     array = np.asarray(values, dtype=np.float64)
     total = array.sum()
     squares = (array**2).sum()
+    # The squared differences of all ordered pairs add up to 2(n·Σx² - (Σx)²).
     disagreement = 2 * (count * squares - total**2) / (count - 1)
     return np.array([disagreement, count, total, squares])
 
@@ -486,10 +528,14 @@ def number_sums(values: Sequence[float]) -> Array:
 def number_alpha(sums: Array) -> Array:
     """Return interval alpha of numbers, from their `number_sums`."""
     disagreement, count, total, squares = np.moveaxis(sums, -1, 0)
-    return _compute_alpha(disagreement, 2 * (count * squares - total**2), count)
+    expected = 2 * (count * squares - total**2)  # if all answers are paired with each other
+    return _compute_alpha(disagreement, expected, count)
 
 
-def _compute_alpha(observed: Array, expected: Array, answers: Array) -> Array:
-    """Return 1 - observed / expected disagreement; NaN if no disagreement is expected."""
-    # Rounding leaves a little disagreement if all answers are the same.
-    return 1 - (answers - 1) * divide(observed, expected, above=1e-9)
+def _compute_alpha(observed: Array, expected: Array, answer_counts: Array) -> Array:
+    """Return alpha from sums of observed and of expected disagreement; NaN if none is expected.
+
+    The expected sum is over the pairs of all answers, of which each answer is in `answer_counts` - 1.
+    """
+    # Rounding leaves a little disagreement if all answers are the same, hence `above`.
+    return 1 - (answer_counts - 1) * divide(observed, expected, above=1e-9)

@@ -159,7 +159,8 @@ def correct(
 def _describe_selection(selection: Sequence[LabelSelection], criterion: str = "") -> str:
     """Return how the labelled rollouts differ from the others; empty if they do not.
 
-    For a criterion, only the verdicts on it matter. For the score, all verdicts and scores do.
+    Only verdicts on this criterion matter. Without `criterion`, for the score, all verdicts and the
+    score matter. A difference in their order in the run never does.
     """
     for difference in selection:
         if difference.by == "order":
@@ -189,15 +190,16 @@ class _Column:
         self.unanswered = 0
 
     def add(self, judge: float, people: float | None, example: str) -> None:
+        """Add the values of one rollout; `people` is None if it is not labelled."""
         self.judge.append(judge)
         self.people.append(people)
         self.examples.append(example)
 
     def add_row(self, row: Row, question: Question, label: Answer | None) -> None:
-        """Add the judge's answer to a question on a row, and that of people if there is one."""
+        """Add the judge's answer to a question on a row, and the label if people gave one."""
         value = row.report.metrics.get(question.name)
         if value is None:
-            # `N/A` removes the rollout from the rate, as from the score; an error is missing.
+            # `N/A` takes the rollout out of the rate. Only an error is a missing answer.
             if not _is_not_applicable(row, question.name):
                 self.unanswered += 1
             return
@@ -209,7 +211,11 @@ class _Column:
             self.add(value, people, row.example)
 
     def correct(self, name: str, *, is_unit: bool, selected: str) -> Corrected:
-        """Correct the mean of the column; see `_correct_mean` for `selected`."""
+        """Correct the mean of the column by the labels.
+
+        `is_unit` says whether its values are from 0 to 1, and `selected` how the labelled rollouts
+        differ from the others, if they do.
+        """
         return _correct_mean(
             name,
             _observe(self.judge, self.people, self.examples),
@@ -242,7 +248,11 @@ class _ScoreColumn:
         ]
 
     def add_row(self, row: Row, people: Mapping[str, Answer]) -> None:
-        """Add the score of a row, and the score that it has with the answers of people."""
+        """Add the score of a row, and the score that it would have with the answers of people.
+
+        `people` holds their answers by criterion. The second score is None unless they answered all
+        criteria that it needs.
+        """
         self.is_unit = self.is_unit and row.report.scale == "unit"
         if row.score is None:
             self.column.unanswered += 1
@@ -250,13 +260,14 @@ class _ScoreColumn:
         if people and not self._can_compute_score(row):
             self._is_weighted_sum = False
             return
-        score = None
+        score_by_people = None
         if people and all(name in people for name in self._needed):
-            score = self._compute_score(row, self._replace_answers(row, people))
-        self.column.add(row.score, score, row.example)
+            lines = self._replace_answers(row, people)
+            score_by_people = self._compute_score(row, lines)
+        self.column.add(row.score, score_by_people, row.example)
 
     def find_problem(self, labelled: Collection[str]) -> str:
-        """Return why there is no score to correct; empty if there is one.
+        """Return why the score cannot be corrected by the labels; empty if it can.
 
         `labelled` are the criteria with labels.
         """
@@ -273,7 +284,10 @@ class _ScoreColumn:
         return ""
 
     def _can_compute_score(self, row: Row) -> bool:
-        """Whether the judge's own answers, added up here, give the score of the row."""
+        """Whether the score of a row can be computed again from its answers.
+
+        This is tried with the judge's own answers, which have to give the score that the row has.
+        """
         if self._rubric is None or self._rubric.aggregation not in AGGREGATIONS:
             return False
         if len(row.report.lines) != len(self._criteria):
@@ -376,6 +390,7 @@ def _find_selected(observed: Observed) -> str:
 def _observe(
     judge: Sequence[float], people: Sequence[float | None], examples: Sequence[str]
 ) -> Observed:
+    """Return the answers of the judge and of people to each rollout as arrays."""
     return Observed(
         judge=np.array(judge, dtype=np.float64),
         people=np.array(people, dtype=np.float64),  # None becomes NaN
@@ -386,9 +401,10 @@ def _observe(
 def _correct_mean(
     name: str, observed: Observed, *, is_unit: bool, unanswered: int, selected: str
 ) -> Corrected:
-    """Correct a mean, or say why that is refused.
+    """Correct the mean of the judge's answers by the labels, or say why that is refused.
 
-    `selected` says how the labelled rollouts differ from the others, if they do beyond chance.
+    `selected` says how the labelled rollouts differ from the others, if they do beyond chance, and
+    `is_unit` that no answer can be below 0 or above 1. `unanswered` rollouts are only counted.
     """
     bounds = (-math.inf, math.inf)
     if is_unit or observed.is_binary:
@@ -472,6 +488,7 @@ def _find_refusal(observed: Observed) -> str:
 
 
 def _find_binary_refusal(observed: Observed) -> str:
+    """Return why labels of met and not met do not allow a correction; empty if they do."""
     people = observed.people[observed.labelled]
     if people.max() == 0 or people.min() == 1:
         verdict = "met" if people.min() else "not met"
@@ -506,21 +523,25 @@ def _find_shortage(observed: Observed) -> str:
 
 
 def _find_verdict_shortage(observed: Observed, selected: str) -> str:
-    """Return that a verdict of the judge has too few labels; empty if all have enough."""
+    """Return that a verdict of the judge has too few labels, and what to do; empty if all have enough.
+
+    `selected` says how the labelled rollouts differ from the others.
+    """
     for value, verdict in ((1.0, "met"), (0.0, "not met")):
-        with_verdict = observed.judge == value
-        example_count = len(np.unique(observed.examples[with_verdict]))
-        labelled_count = len(np.unique(observed.examples[with_verdict & observed.labelled]))
-        wanted = min(MIN_EXAMPLES_PER_VERDICT, example_count)
-        if labelled_count < wanted:
+        has_verdict = observed.judge == value
+        example_count = len(np.unique(observed.examples[has_verdict]))
+        labelled_count = len(np.unique(observed.examples[has_verdict & observed.labelled]))
+        needed_count = min(MIN_EXAMPLES_PER_VERDICT, example_count)
+        if labelled_count < needed_count:
             return (
                 f"{selected}, which is too little evidence about rollouts that the judge calls {verdict}: "
-                f"label {wanted - labelled_count} more of these, drawn at random"
+                f"label {needed_count - labelled_count} more of these, drawn at random"
             )
     return ""
 
 
 def _advise_more_labels(observed: Observed) -> str:
+    """Return what to do if more labels are needed, which is impossible if all rollouts have one."""
     if observed.labels < len(observed.judge):
         return "label more"
     return "every rollout is labelled, so the labels alone are the result"

@@ -9,7 +9,7 @@ from assay.aggregation import group_by_key
 from assay.runs import Run
 from assay.trust.agreement import consensus
 from assay.trust.estimate import MEAN, SHARE, Estimate, ExampleSums, Record
-from assay.trust.labels import Label, join
+from assay.trust.labels import Joined, Label, join
 from assay.trust.paired_runs import TwoAnswers, pair_runs
 from assay.trust.questions import Answer, Question
 from assay.trust.significance import holm, sign_flip
@@ -55,20 +55,17 @@ def drift_between(
     rollout or no criterion is the same in both runs.
     """
     paired = pair_runs(before, after)
-    relevant_labels = [label for label in labels if label.criterion in paired.questions]
     majority: dict[AnswerKey, Answer] = {}
-    if relevant_labels:
+    labels_on_both = [label for label in labels if label.criterion in paired.questions]
+    if labels_on_both:
         joined = join(
             after.rows(),
             paired.questions,
-            relevant_labels,
+            labels_on_both,
             skip_unknown=skip_unknown,
             any_wording=any_wording,
         )
-        for item in joined.items:
-            answer = consensus(list(item.people.values()))
-            if answer is not None:
-                majority[item.example, item.sample, item.criterion] = answer
+        majority = _find_majorities(joined)
     criteria: list[CriterionDrift] = []
     pairs_by_criterion = group_by_key((pair.criterion, pair) for pair in paired.answers)
     for name, pairs in pairs_by_criterion.items():
@@ -86,16 +83,29 @@ def drift_between(
     )
 
 
+def _find_majorities(joined: Joined) -> dict[AnswerKey, Answer]:
+    """Return the answer that most people gave, wherever there is a majority."""
+    majority: dict[AnswerKey, Answer] = {}
+    for item in joined.items:
+        answer = consensus(list(item.people.values()))
+        if answer is not None:
+            majority[item.example, item.sample, item.criterion] = answer
+    return majority
+
+
 def _measure_drift(
     question: Question, pairs: Sequence[TwoAnswers], majority: Mapping[AnswerKey, Answer]
 ) -> CriterionDrift | None:
     """Measure the drift of one criterion; None if no rollout has a value in both runs.
 
-    `majority` holds the answer of most people.
+    `pairs` are the judge's two answers to each rollout. `majority` holds the answer of most people
+    where there are labels.
     """
+    # One item for each rollout with a value in both runs.
     examples: list[str] = []
     values_before: list[float] = []
     values_after: list[float] = []
+    # One item for each rollout with a label: 1 if the judge agrees with it, 0 if not.
     labelled_examples: list[str] = []
     agrees_before: list[float] = []
     agrees_after: list[float] = []

@@ -122,9 +122,10 @@ def wilson(successes: float, trials: float, level: float = LEVEL) -> Estimate:
 def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEVEL) -> Estimate:
     """Return a share with Wilson's interval, from clusters of (successes, trials).
 
-    The trials of a cluster may depend on each other. They count as many as the independent trials
-    that would have the observed spread between clusters. If there is no spread, because all trials
-    failed or succeeded or there is one cluster, each cluster counts as one trial.
+    The trials of a cluster may depend on each other, so the interval is that of fewer trials: as
+    many independent ones as would give the observed spread between clusters. If there is no spread,
+    because all trials failed or all succeeded, or because there is one cluster, each cluster counts
+    as one trial.
     """
     clusters = [(successes, trials) for successes, trials in clusters if trials]
     if not clusters:
@@ -139,26 +140,28 @@ def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEV
 
 
 def estimate_mean(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
-    """Return the mean of values, with an interval that takes examples as independent.
+    """Return the mean of values with an interval, in which only examples are independent.
 
-    `examples` holds the number of the example that each value is of.
+    `values[i]` belongs to the example with the number `examples[i]`. Several values of one example
+    may depend on each other.
     """
     if not len(values):
         return Estimate(reason="there are no values")
     mean = float(values.mean())
-    example_sums = sums_by_example(values - mean, examples)
+    deviations = sums_by_example(values - mean, examples)  # one for each example
     spread = Spread(
         mean=mean,
-        squares=float((example_sums**2).sum()),
+        squares=float((deviations**2).sum()),
         count=len(values),
-        examples=len(example_sums),
+        examples=len(deviations),
         is_share=bool(np.isin(values, (0.0, 1.0)).all()),
     )
     return _estimate_from_spread(spread, level)
 
 
 def _estimate_from_spread(spread: Spread, level: float) -> Estimate:
-    probability = (1 + level) / 2
+    """Return a mean with its interval at this level, such as 0.95, or the reason for having none."""
+    probability = (1 + level) / 2  # below the upper end of a two-sided interval
     degrees_of_freedom = max(1, spread.examples - 1)
     low, high = spread.bounds(
         z=normal_quantile(probability), t=t_quantile(probability, degrees_of_freedom)
@@ -174,9 +177,12 @@ def subtract_shares(first: Estimate, second: Estimate) -> Estimate:
     difference = first.value - second.value
     if first.low is None or first.high is None or second.low is None or second.high is None:
         return Estimate(difference, reason="one of the two shares has no interval")
-    below = ((first.value - first.low) ** 2 + (second.high - second.value) ** 2) ** 0.5
-    above = ((first.high - first.value) ** 2 + (second.value - second.low) ** 2) ** 0.5
-    return Estimate(difference, low=difference - below, high=difference + above)
+    # The difference is lowest where the first share is low and the second is high.
+    distance_to_low = ((first.value - first.low) ** 2 + (second.high - second.value) ** 2) ** 0.5
+    distance_to_high = ((first.high - first.value) ** 2 + (second.value - second.low) ** 2) ** 0.5
+    return Estimate(
+        difference, low=difference - distance_to_low, high=difference + distance_to_high
+    )
 
 
 def normal_quantile(probability: float) -> float:
@@ -198,21 +204,23 @@ def divide(numerators: Array, denominators: Array, *, above: float = 0.0) -> Arr
 
 
 def measure_design_effect(influence: Array, examples: Array) -> float:
-    """Return how many times larger the variance is than that of independent rollouts; at least 1.
+    """Return by what factor rollouts of the same example increase the variance; at least 1.
 
-    `influence` is what each rollout adds to the estimate.
+    The factor is 1 if rollouts of the same example are independent. `influence[i]` is how much
+    rollout i moves the estimate, and `examples[i]` the number of its example.
     """
-    independent = float((influence**2).sum())
-    if independent <= 0:
+    variance_if_independent = float((influence**2).sum())
+    if variance_if_independent <= 0:
         return 1.0
-    clustered = float((sums_by_example(influence, examples) ** 2).sum())
-    return max(1.0, clustered / independent)
+    variance = float((sums_by_example(influence, examples) ** 2).sum())
+    return max(1.0, variance / variance_if_independent)
 
 
 def sums_by_example(values: Array, examples: Sequence[int] | Array) -> Array:
-    """Return the sum of the values, or of rows of values, of each example.
+    """Return the sum of the values of each example; `values` may also be an array of rows.
 
-    `examples` holds the number of the example that each value is of.
+    `values[i]` belongs to the example with the number `examples[i]`. The sums are in the order of
+    these numbers.
     """
     _, indices = np.unique(examples, return_inverse=True)
     example_count = int(indices.max(initial=-1)) + 1
@@ -277,11 +285,15 @@ class ExampleSums:
     @classmethod
     def of_values(cls, values: Sequence[float] | Array, examples: Sequence[str]) -> "ExampleSums":
         """Return what `MEAN` and `SHARE` need: the sum and the number of each example's values."""
-        counted = np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
-        return cls(sums_by_example(counted, number_examples(examples)))
+        ones = np.ones(len(values))  # whose sum is the number of values
+        values_and_ones = np.stack([np.asarray(values, dtype=np.float64), ones], axis=1)
+        return cls(sums_by_example(values_and_ones, number_examples(examples)))
 
     def estimate(self, statistic: Statistic) -> Estimate:
-        """Return a figure over all examples: a share with Wilson's interval, others by bootstrap."""
+        """Return a figure over all examples, with an interval if there is enough data for one.
+
+        A share has Wilson's interval. That of any other figure comes from the bootstrap.
+        """
         estimate = statistic.estimate(self._total)
         if estimate.value is None:
             return estimate
@@ -296,7 +308,7 @@ class ExampleSums:
             reason = f"no interval: in many resamples {statistic.undefined}"
             return Estimate(estimate.value, reason=reason)
         if np.ptp(defined) < 1e-12:
-            # That does not make the figure certain.
+            # All resamples give the same figure. An interval of length 0 would claim certainty.
             reason = f"no interval: all {len(self.sums)} examples are equal in this"
             return Estimate(estimate.value, reason=reason)
         low, high = self._find_bounds(statistic, estimate.value, defined)
@@ -342,7 +354,8 @@ class ExampleSums:
         kind_of_example = np.repeat(np.arange(kind_count), kind_counts.astype(np.intp))
         for draws in split_draws(self.resamples, example_count):
             examples = generator.integers(example_count, size=(draws, example_count))
-            # Kinds get different numbers in each resample, so that one call counts all of them.
+            # `bincount` counts one list of numbers. So that one call counts the kinds of every
+            # resample, kind k of resample r has the number r * kind_count + k.
             numbers = kind_of_example[examples] + np.arange(draws)[:, None] * kind_count
             counts = np.bincount(numbers.ravel(), minlength=draws * kind_count)
             yield counts.reshape(draws, kind_count).astype(np.float64)
@@ -350,48 +363,61 @@ class ExampleSums:
     def _find_bounds(
         self, statistic: Statistic, value: float, resampled: Array
     ) -> tuple[float, float]:
-        """Return the bias-corrected and accelerated interval (Efron's BCa), widened as Student's t."""
-        gaps = resampled - value
-        tolerance = 1e-9 * float(np.abs(gaps).max())
-        share_below = float((gaps < -tolerance).mean())
-        share_equal = float((np.abs(gaps) <= tolerance).mean())
-        smallest_share = 1 / (2 * len(resampled))
+        """Return both ends of the bootstrap interval of a figure.
+
+        `value` is the figure itself, and `resampled` the figure of each resample. This is the
+        bias-corrected and accelerated interval (Efron's BCa), widened as Student's t.
+        """
+        # The bias: by how many standard deviations the median of the resamples is off the figure.
+        differences = resampled - value
+        tolerance = 1e-9 * float(np.abs(differences).max())
+        share_below = float((differences < -tolerance).mean())
+        share_equal = float((np.abs(differences) <= tolerance).mean())
+        smallest_share = 1 / (2 * len(resampled))  # the quantile of 0 would be infinite
         share = min(max(share_below + share_equal / 2, smallest_share), 1 - smallest_share)
         bias = normal_quantile(share)
+
         kinds, kind_counts = self._kinds
         acceleration = _measure_acceleration(statistic.compute(self._total - kinds), kind_counts)
-        count = len(self.sums)
+
         # Small samples spread less than the population (Hesterberg 2015, "What teachers should know
         # about the bootstrap").
+        count = len(self.sums)
         widening = (count / (count - 1)) ** 0.5
-        reach = t_quantile((1 + LEVEL) / 2, count - 1) * widening
-        probabilities: list[float] = []
-        for z in (-reach, reach):
-            stretch = 1 - acceleration * (bias + z)
-            corrected = bias + (bias + z) / stretch if stretch > 0 else z
-            probabilities.append(float(special.ndtr(corrected)))
+        half_width = t_quantile((1 + LEVEL) / 2, count - 1) * widening  # in standard deviations
+
+        probabilities: list[float] = []  # of the resamples, below each end
+        for z in (-half_width, half_width):
+            divisor = 1 - acceleration * (bias + z)
+            corrected_z = bias + (bias + z) / divisor if divisor > 0 else z
+            probabilities.append(float(special.ndtr(corrected_z)))
         low, high = np.quantile(resampled, probabilities)
         return float(low), float(high)
 
 
 def _measure_acceleration(without_one: Array, counts: Array) -> float:
-    """Return how skewed the influence of single examples is.
+    """Return the acceleration of the BCa interval: how skewed the influence of single examples is.
 
-    `without_one` holds the figure without one example of each kind, and `counts` how many examples
-    each kind has.
+    Examples are grouped by kind: `without_one[k]` is the figure without one example of kind k, and
+    `counts[k]` how many examples are of this kind. The formula is that of the jackknife.
     """
     is_defined = np.isfinite(without_one)
     figures = without_one[is_defined]
     weights = counts[is_defined]
     if not len(figures):
         return 0.0
-    gaps = (weights * figures).sum() / weights.sum() - figures
-    spread = float((weights * gaps**2).sum()) ** 1.5
-    return float((weights * gaps**3).sum()) / (6 * spread) if spread > 0 else 0.0
+    mean = (weights * figures).sum() / weights.sum()
+    influences = mean - figures
+    cubes = float((weights * influences**3).sum())
+    squares = float((weights * influences**2).sum())
+    return cubes / (6 * squares**1.5) if squares > 0 else 0.0
 
 
 def split_draws(draws: int, width: int) -> Iterator[int]:
-    """Yield how many draws to hold in memory at once, each of `width` numbers, until all are made."""
-    step = max(1, _MAX_CELLS // width)
-    for start in range(0, draws, step):
-        yield min(step, draws - start)
+    """Split random draws into batches that fit into memory, and yield the size of each batch.
+
+    `width` is how many numbers one draw takes.
+    """
+    batch_size = max(1, _MAX_CELLS // width)
+    for start in range(0, draws, batch_size):
+        yield min(batch_size, draws - start)

@@ -84,6 +84,7 @@ class RunValues:
     """The scores of a run, the values of some criteria, and its examples."""
 
     def __init__(self, run: Run, criteria: Sequence[str], pass_rule: PassRule) -> None:
+        """Read a run: its scores, the values of these criteria, and which rollouts pass."""
         self.score = Values()
         self.criteria = {name: Values() for name in criteria}
         self.examples: dict[str, _Example] = {}
@@ -108,9 +109,11 @@ class RunValues:
             self._add_criteria(row)
 
     def _add_criteria(self, row: Row) -> None:
+        """Add the values of a row to those of the criteria."""
         values: Mapping[str, float] = row.report.metrics
         errors: Mapping[str, str] = row.errors
         if own_rubric(row.fields) is not None:
+            # The rubric of the row decides the names and the weights of its criteria.
             values = {}
             errors = {}
             for name, line in name_lines(row).items():
@@ -124,6 +127,7 @@ class RunValues:
             column.add(row.example, values.get(name), failed=failed)
 
     def _set_weight(self, name: str, weight: float) -> None:
+        """Set the weight of a criterion, if it is one of those that are compared."""
         if name in self.criteria:
             self.criteria[name].weight = weight
 
@@ -143,16 +147,17 @@ class RunValues:
     def compute_pass_rates(self, examples: Sequence[str]) -> dict[int, PassRates]:
         """Return pass@k and pass^k over these examples, by k."""
         passes = Passes()
-        for number, example in enumerate(examples):
+        for example_number, example in enumerate(examples):
             for is_passed in self.passes.get(example, ()):
-                passes.add(is_passed, number)
+                passes.add(is_passed, example_number)
         return passes.rates()
 
 
 def identify_rubric(about: RunAbout) -> str:
-    """Return the version of the rubric of a run; empty if every row brings its own.
+    """Return a text that is the same for runs with the same rubric; empty if rows bring their own.
 
-    If its code cannot be identified, what is known of its criteria stands for it.
+    It is the hash of the rubric. If that is not known, because the code of a check cannot be
+    identified, it is a hash of what is known about the criteria.
     """
     rubric = about.rubric
     if rubric is None:
@@ -164,7 +169,10 @@ def identify_rubric(about: RunAbout) -> str:
 
 
 def _read_example(row: Row, run_rubric: str) -> _Example:
-    """Return what identifies the example of a row. `run_rubric` is the version of the run's rubric."""
+    """Return what identifies the example of a row.
+
+    `run_rubric` identifies the rubric of the run, which scored the row unless it brings its own.
+    """
     fields = row.fields
     has_id = _has_own_id(fields)
     row_rubric = own_rubric(fields)
@@ -201,7 +209,7 @@ def _read_system_prompt(row: Row) -> str:
 
 
 def name_lines(row: Row) -> dict[str, CriterionReport]:
-    """Return the lines of a row by the names that a summary gives them."""
+    """Return the lines of a row by name; a name that occurs twice gets a number."""
     lines = row.report.lines
     names = names_of(lines, is_own=own_rubric(row.fields) is not None)
     return dict(zip(names, lines, strict=True))
@@ -224,43 +232,46 @@ def pair_examples(first: RunValues, second: RunValues) -> ExamplePairs:
     Examples are paired by their ids. Without ids, the same row number is the same example if its
     prompt is the same, or the data that the prompt was made from.
     """
-    names = [name for name in first.examples if name in second.examples]
-    pairs: list[str] = []
+    shared_names = [name for name in first.examples if name in second.examples]
+    examples: list[str] = []
     same_rubric: list[str] = []
     other_prompt = 0
-    for name in names:
+    for name in shared_names:
         first_example = first.examples[name]
         second_example = second.examples[name]
         if not _is_same_example(first_example, second_example):
             continue
-        pairs.append(name)
+        examples.append(name)
         if first_example.prompt != second_example.prompt:
             other_prompt += 1
         if first_example.rubric == second_example.rubric:
             same_rubric.append(name)
-    if not pairs:
-        raise TrustError(_describe_missing_pairs(first, second, names))
+    if not examples:
+        raise TrustError(_describe_missing_pairs(first, second, shared_names))
     return ExamplePairs(
-        examples=pairs,
+        examples=examples,
         same_rubric=same_rubric,
-        other_example=len(names) - len(pairs),
+        other_example=len(shared_names) - len(examples),
         other_prompt=other_prompt,
-        only_first=len(first.examples) - len(names),
-        only_second=len(second.examples) - len(names),
+        only_first=len(first.examples) - len(shared_names),
+        only_second=len(second.examples) - len(shared_names),
     )
 
 
 def _is_same_example(first: _Example, second: _Example) -> bool:
+    """Whether two examples with the same name are the same example; see `pair_examples`."""
     if first.prompt == second.prompt or (first.has_id and second.has_id):
         return True
     return bool(first.data) and first.data == second.data
 
 
-def _describe_missing_pairs(first: RunValues, second: RunValues, names: Sequence[str]) -> str:
-    """Return why no example can be compared."""
-    if names:
+def _describe_missing_pairs(
+    first: RunValues, second: RunValues, shared_names: Sequence[str]
+) -> str:
+    """Return why no example can be compared. `shared_names` are names that both runs have."""
+    if shared_names:
         return (
-            f"the runs have {format_count(len(names), 'row number')} in common, but other prompts "
+            f"the runs have {format_count(len(shared_names), 'row number')} in common, but other prompts "
             "and other data in these rows: give rows an `id`, by which they are matched"
         )
     if not first.examples or not second.examples:
@@ -274,10 +285,10 @@ def _describe_missing_pairs(first: RunValues, second: RunValues, names: Sequence
 
 
 def pair_rows(first: Run, second: Run, keys: Collection[Key]) -> Iterator[tuple[Row, Row]]:
-    """Yield the rows of both runs with these keys, which both have.
+    """Yield the rows of the same rollout in both runs, for these keys, which both runs have.
 
-    Both runs are read at the same time, since reading single rows is slow. A row waits until the
-    other run gives the row with its key. In runs on the same data that is at once.
+    Both runs are read in parallel, since reading single rows is slow. A row is kept until the other
+    run comes to the row with the same key, which in runs on the same data is at the same time.
     """
     waiting_first: dict[Key, Row] = {}
     waiting_second: dict[Key, Row] = {}
@@ -294,12 +305,12 @@ def pair_rows(first: Run, second: Run, keys: Collection[Key]) -> Iterator[tuple[
 def read_questions(run: Run) -> dict[str, frozenset[str]]:
     """Return the criteria of a run by name, with the hashes of what decides their answers.
 
-    The rubrics that rows bring may have criteria of one name in several wordings. Criteria of the
-    run's rubric are left out if every row brings its own, since they were not asked.
+    There are several hashes if rows bring their own rubrics, with other wordings of one criterion.
+    Criteria of the run's rubric are left out if every row brings its own, since they were not asked.
     """
     row_rubrics = RowRubrics()
-    hashes: defaultdict[str, set[str]] = defaultdict(set)
-    uses_run_rubric = False
+    hashes: defaultdict[str, set[str]] = defaultdict(set)  # by criterion
+    uses_run_rubric = False  # whether some row was scored by the rubric of the run
     row_count = 0
     for row in run.rows():
         row_count += 1
@@ -309,7 +320,7 @@ def read_questions(run: Run) -> dict[str, frozenset[str]]:
         try:
             rubric, _ = row_rubrics.of(row.fields)
         except AssayError:
-            continue  # the row has this error
+            continue  # the rubric is invalid, and the row was not scored
         names = names_of(rubric.criteria, is_own=True)
         for name, criterion in zip(names, rubric.criteria, strict=True):
             hashes[name].add(hash_question(criterion))
@@ -317,7 +328,7 @@ def read_questions(run: Run) -> dict[str, frozenset[str]]:
     if run_rubric is not None and (uses_run_rubric or not row_count):
         for criterion in run_rubric.criteria:
             hashes[criterion.name].add(criterion.question or criterion.hash)
-    return {name: frozenset(questions) for name, questions in hashes.items()}
+    return {name: frozenset(criterion_hashes) for name, criterion_hashes in hashes.items()}
 
 
 def list_changes(
@@ -327,12 +338,16 @@ def list_changes(
     second_values: RunValues,
     pairs: ExamplePairs,
 ) -> tuple[SettingChange, ...]:
-    """Return the settings in which two runs differ."""
+    """Return the settings in which two runs differ, with the value in each run.
+
+    The values of the runs and the paired examples show how the data differ.
+    """
     changes: list[SettingChange] = []
 
     def add_if_different(setting: str, before: object, after: object) -> None:
         if before != after:
-            changes.append(SettingChange(setting, *_format_settings(before, after)))
+            first_text, second_text = _format_settings(before, after)
+            changes.append(SettingChange(setting, first_text, second_text))
 
     add_if_different("model", first.model, second.model)
     add_if_different("judge", first.judge, second.judge)
@@ -362,13 +377,14 @@ def list_changes(
 
 
 def _name_rubric(about: RunAbout) -> str | None:
+    """Return the name of a run's rubric and the start of its hash; None if rows bring their own."""
     if about.rubric is None:
         return None
     return f"{about.rubric.name} {identify_rubric(about)[:8]}".strip()
 
 
 def _name_system_prompts(first: RunValues, second: RunValues) -> tuple[str | None, str | None]:
-    """Return the system prompts of two runs if they differ; the same text twice if they do not."""
+    """Return what to show of the system prompts of two runs; None twice if they are the same."""
     if first.system_prompts == second.system_prompts:
         return None, None
     return _name_system_prompt(first.system_prompts), _name_system_prompt(second.system_prompts)
@@ -392,13 +408,16 @@ def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 
 def _format_settings(before: object, after: object) -> tuple[str, str]:
     """Return two different settings as text; of long texts the part where they begin to differ."""
-    texts = ["none" if value is None else format_line(str(value)) for value in (before, after)]
-    shared_length = 0
-    for first_character, second_character in zip(*texts, strict=False):
+    first = "none" if before is None else format_line(str(before))
+    second = "none" if after is None else format_line(str(after))
+    shared_length = 0  # of the beginning that both have
+    for first_character, second_character in zip(first, second, strict=False):
         if first_character != second_character:
             break
         shared_length += 1
-    if max(map(len, texts)) > _LONGEST_SETTING and shared_length > _LONGEST_SETTING // 2:
-        texts = [f"…{text[shared_length - 10 :]}" for text in texts]
-    first, second = [shorten_line(text, _LONGEST_SETTING) for text in texts]
-    return first, second
+    is_long = max(len(first), len(second)) > _LONGEST_SETTING
+    if is_long and shared_length > _LONGEST_SETTING // 2:
+        start = shared_length - 10  # a few characters before the difference
+        first = f"…{first[start:]}"
+        second = f"…{second[start:]}"
+    return shorten_line(first, _LONGEST_SETTING), shorten_line(second, _LONGEST_SETTING)

@@ -105,7 +105,10 @@ async def run_golden(rubric: Rubric, judge: JudgeSource | None = None) -> Golden
 
 
 async def _score_examples(prefix: str, rubric: Rubric, grader: Grader | None) -> list[GoldenResult]:
-    """Score the golden examples of one rubric. `prefix` names the rubric inside the whole."""
+    """Score the golden examples of one rubric, and compare each answer with the expected one.
+
+    `prefix` is put before the names in the results. It tells the rubrics inside a rubric apart.
+    """
     rollouts = [example.row for example in rubric.golden]
     reports = await rubric.score(rollouts, judge=grader)
     criteria = {criterion.name: criterion for criterion in rubric.criteria}
@@ -129,7 +132,7 @@ async def _score_examples(prefix: str, rubric: Rubric, grader: Grader | None) ->
 
 
 def _compare_score(prefix: str, example: Golden, report: EvaluationReport) -> GoldenResult:
-    """Return the result about the score of an example."""
+    """Return whether the score of an example is within the bounds that the example gives for it."""
     error = None
     if report.score is None:
         error = "; ".join(report.why_unscored.values()) or "no criterion can add points"
@@ -169,7 +172,10 @@ def _find_error(line: CriterionReport | None) -> str | None:
 def _read_answer(
     criterion: Criterion, line: CriterionReport | None, expected: Expected
 ) -> Expected | None:
-    """Return the answer on a line in the form of the expected one: a verdict or a number."""
+    """Return the answer on a line in the form of the expected one: a verdict or a number.
+
+    None if there is no answer.
+    """
     if line is None or not line.answered:
         return None
     if line.value is None:

@@ -73,9 +73,11 @@ class Label:
         """Return the label in a row of a file. Raise `LabelError` if there is none."""
         fields = _normalise_names(row)
         for name in ("example", "criterion", "verdict"):
-            # An empty verdict is a withdrawn label, but its column has to be there.
-            is_empty = fields.get(name) in (None, "")
-            if name not in fields or (is_empty and name != "verdict"):
+            # An empty verdict withdraws a label, but its column has to be there.
+            is_missing = name not in fields
+            if name != "verdict":
+                is_missing = fields.get(name) in (None, "")
+            if is_missing:
                 raise LabelError(f"it has no {name!r}: {_suggest_column(row)}")
         texts: dict[str, str] = {}
         for name in ("example", "criterion", "note", "time", "guideline", "text_hash"):
@@ -101,16 +103,15 @@ class Label:
 def _normalise_names(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with the names of columns in lower case, and other names replaced by ours."""
     columns = {str(name).strip().casefold(): value for name, value in row.items()}
-    fields: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     for other_name, name in _OTHER_NAMES.items():
         if other_name in columns:
-            fields[name] = columns[other_name]
-    # If a row has both, a column of our own name counts.
-    return fields | columns
+            renamed[name] = columns[other_name]
+    return renamed | columns  # if a row has both names, the column of our own counts
 
 
 def _suggest_column(row: Mapping[str, Any]) -> str:
-    """Return which column may be misspelled; if none is like one of ours, all columns."""
+    """Return advice on a missing column: one that may be a misspelling of it, else all columns."""
     for column in row:
         if column in _FIELDS or column in _OTHER_NAMES:
             continue
@@ -121,6 +122,7 @@ def _suggest_column(row: Mapping[str, Any]) -> str:
 
 
 def _parse_verdict(value: Any) -> str | float | None:
+    """Return a verdict as a choice or a finite number; None for an empty one, which withdraws."""
     if value is None:
         return None
     if isinstance(value, bool | int | float):
@@ -136,6 +138,7 @@ def _parse_verdict(value: Any) -> str | float | None:
 
 
 def _parse_sample(value: Any) -> int:
+    """Return the number of a rollout of an example, from 0; 0 if it is not given."""
     if value in (None, ""):
         return 0
     try:
@@ -213,10 +216,13 @@ def save_label(run: Run, label: Label) -> None:
 
 
 def _merge_labels(sources: Sequence[object], mapping: Mapping[str, str] | None) -> list[Label]:
-    """Return the label that counts for each key; withdrawn labels are left out."""
+    """Return the label that counts for each key; withdrawn labels are left out.
+
+    `mapping` names the columns of sources other than runs.
+    """
     # Withdrawn labels stay here until all are read: an older copy of the label may follow.
     latest: dict[LabelKey, Label] = {}
-    tables: list[tuple[object, Mapping[str, str] | None]] = []
+    tables: list[tuple[object, Mapping[str, str] | None]] = []  # with their mapping
     for source in sources:
         if isinstance(source, str | Path) and is_run(source):
             source = Run.open(source)
@@ -234,12 +240,13 @@ def _merge_labels(sources: Sequence[object], mapping: Mapping[str, str] | None) 
                 raise LabelError(f"{_name_source(table)}: label {number}: {error}") from None
             known = latest.get(label.key)
             if known is None or not _is_older(label, known):
-                latest.pop(label.key, None)
+                latest.pop(label.key, None)  # so that the new label is the last in the order
                 latest[label.key] = label
     return [label for label in latest.values() if label.verdict is not None]
 
 
 def _name_source(source: object) -> str:
+    """Return how a message calls a source of labels."""
     return str(source) if isinstance(source, str | Path) else "the given data"
 
 
@@ -379,9 +386,10 @@ class _LabelMatcher:
 
     def match_row(self, row: Row) -> None:
         """Match the labels with the example and sample of a row, unless its text has changed."""
+        # Hashing is slow, and only needed if labels say which text they are about.
         text_hash = hash_row_text(row) if self._rollouts_by_text else None
-        is_text_labelled = False
-        other_labels: list[Label] = []
+        has_label_on_text = False
+        labels_on_other_text: list[Label] = []
         key = (encodable(row.example), row.sample)
         for label in self._unmatched.pop(key, []):
             if label.text_hash is None:
@@ -389,16 +397,19 @@ class _LabelMatcher:
                 self.by_row_number += _is_known_by_number(row)
             elif label.text_hash == text_hash:
                 self._match(row, label)
-                is_text_labelled = True
+                has_label_on_text = True
             else:
-                other_labels.append(label)
-        if other_labels:
-            self._unmatched[key] = other_labels
+                labels_on_other_text.append(label)
+        if labels_on_other_text:
+            self._unmatched[key] = labels_on_other_text
         if text_hash in self._rollouts_by_text:
-            self._keep_row_with_text(row, text_hash, is_labelled=is_text_labelled)
+            self._keep_row_with_text(row, text_hash, is_labelled=has_label_on_text)
 
     def _keep_row_with_text(self, row: Row, text_hash: str, *, is_labelled: bool) -> None:
-        """Keep a row whose text was labelled, for labels that name another example or sample."""
+        """Keep a row whose text was labelled, for labels that name another example or sample.
+
+        `is_labelled` says whether a label about this text names this row already.
+        """
         if is_labelled:
             self._labelled_rows.setdefault(text_hash, []).append(row)
             return
@@ -437,6 +448,7 @@ class _LabelMatcher:
                     self._match(row, label)
 
     def _match(self, row: Row, label: Label) -> None:
+        """Note that a label is about a row."""
         _, labels = self._matched.setdefault(row.key, (row, []))
         labels.append(label)
 
@@ -482,7 +494,11 @@ class _LabelReader:
     def _read_answers(
         self, question: Question, guidelines: frozenset[str], labels: Sequence[Label]
     ) -> dict[str, Answer]:
-        """Return the answers of people to a question, by rater. Labels of other wordings are counted."""
+        """Return the answers of people to a question, by rater.
+
+        `guidelines` are the hashes of the wording that the judge was asked. Labels about another
+        wording are counted and left out; so are those with a wrong verdict.
+        """
         people: dict[str, Answer] = {}
         for label in labels:
             if not self._any_wording and _has_other_wording(label, guidelines):
@@ -497,14 +513,20 @@ class _LabelReader:
 
 
 def _has_other_wording(label: Label, guidelines: frozenset[str]) -> bool:
-    """Whether a label is about another wording than the given ones; False if that is not known."""
+    """Whether a label is about a wording that is not among these; False if that is not known.
+
+    `guidelines` are hashes of wordings.
+    """
     if label.guideline is None or not guidelines:
         return False
     return label.guideline not in guidelines
 
 
 def _build_item(row: Row, question: Question, people: Mapping[str, Answer]) -> LabelledItem:
-    """Return a labelled question with the judge's answer on the row, or why there is none."""
+    """Return what people answered to a question on a row, with the judge's answer to it.
+
+    If the judge gave no answer, the item has an error that says why.
+    """
     item = LabelledItem(row.example, row.sample, question.name, people)
     if row.error is not None:
         return replace(item, error=row.error)

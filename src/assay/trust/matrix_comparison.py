@@ -31,7 +31,7 @@ class MatrixComparison(Record):
     refused: Mapping[tuple[str, str], str]
 
     def decide(self) -> str:
-        """Return which run has the highest score, and what that can be told from."""
+        """Return in a sentence which run has the highest score, and which others it clearly beats."""
         means: dict[str, float] = {}
         for pair in self.pairs:
             if pair.score.first is not None and pair.score.second is not None:
@@ -46,7 +46,11 @@ class MatrixComparison(Record):
             if best not in (pair.first, pair.second):
                 continue
             other = pair.first if pair.second == best else pair.second
-            (beaten if pair.score.direction else undecided).append(other)
+            differs = pair.score.direction != ""
+            if differs:  # and the best run has the higher mean
+                beaten.append(other)
+            else:
+                undecided.append(other)
         sentence = f"{best} has the highest mean score, {means[best]:.3f}"
         if beaten:
             sentence += f"; it is better than {_join(beaten)}"
@@ -55,7 +59,7 @@ class MatrixComparison(Record):
         return sentence
 
     def decide_by_pair(self) -> str:
-        """Return how many of the second runs are better or worse than the first of their pair."""
+        """Return in a sentence which second runs are better or worse than the first of their pair."""
         parts: list[str] = []
         for direction in ("worse", "better"):
             names = [pair.second for pair in self.pairs if pair.score.direction == direction]
@@ -116,6 +120,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _make_cells(pair: RunPair) -> tuple[object, ...]:
+    """Return the row of a pair in the table of pairs."""
     score = pair.score
 
     def format_number(value: float | None) -> str | None:
@@ -155,12 +160,16 @@ def _read_prompts(run: Run) -> dict[str, str]:
 
 
 def _differ(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
-    """Whether an example that both have was asked with different prompts."""
-    return any(second.get(example, prompt) != prompt for example, prompt in first.items())
+    """Whether an example that both runs have was asked with different prompts.
+
+    Both mappings hold the hash of the prompt of each example.
+    """
+    shared_examples = first.keys() & second.keys()
+    return any(first[example] != second[example] for example in shared_examples)
 
 
 def compare_pairs(runs: Mapping[str, Run], pairs: Iterable[tuple[str, str]]) -> MatrixComparison:
-    """Compare the scores of the runs of each pair of names."""
+    """Compare the scores of the two runs of each pair; `pairs` holds the names of the runs."""
     compared: list[RunPair] = []
     refused: dict[tuple[str, str], str] = {}
     for first, second in pairs:

@@ -37,11 +37,11 @@ def pair_runs(before: Run, after: Run) -> PairedRuns:
     questions = _find_common_questions(before, after)
     rows_before = {row.key: _read_row(row, questions) for row in before.rows()}
     answers: list[TwoAnswers] = []
-    rollouts = 0
-    changed = 0
+    rollouts = 0  # in both runs, with the same completion
+    changed = 0  # in both runs, with different completions
     only_after = 0
     for row in after.rows():
-        row_before = rows_before.pop(row.key, None)
+        row_before = rows_before.pop(row.key, None)  # what is left is only in the first run
         if row_before is None:
             only_after += 1
             continue

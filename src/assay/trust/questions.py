@@ -111,8 +111,8 @@ def _parse_number(label: object) -> float | None:
 def questions_of(run: Run) -> dict[str, Question]:
     """Return the questions of a run by name, with those of rubrics that rows bring.
 
-    All rows are read once. Whether a check answers by choices or by numbers is not declared, so it
-    is found from its answers.
+    This reads all rows. Whether a check answers by choices or by numbers is not declared, so it is
+    inferred from its answers: a check counts as one of choices until it gives another number.
     """
     questions: dict[str, Question] = {}
     if run.about.rubric is not None:
@@ -121,7 +121,7 @@ def questions_of(run: Run) -> dict[str, Question]:
     row_rubrics = RowRubrics()
     for row in run.rows():
         for question in read_row_questions(row, row_rubrics):
-            # Rows may bring questions of one name in several wordings.
+            # Rows may bring questions of one name in several wordings, which are all kept.
             known = questions.get(question.name, question)
             guidelines = known.guidelines | question.guidelines
             questions[question.name] = replace(known, guidelines=guidelines)
@@ -145,6 +145,7 @@ def _find_checks_with_numbers(row: Row, questions: Mapping[str, Question]) -> li
 
 
 def _build_question(criterion: CriterionAbout) -> Question:
+    """Return a criterion of a saved run as a question."""
     hashes = frozenset((criterion.question, criterion.hash)) - {""}
     return Question(
         name=criterion.name,
@@ -175,11 +176,15 @@ def read_row_questions(row: Row, row_rubrics: RowRubrics) -> list[Question]:
 
 
 def _is_value_of_choice(line: CriterionReport, question: Question) -> bool:
-    """Whether an answer of a check can be one of the choices: a verdict, or the value of one."""
+    """Whether an answer of a check can be one of the choices: a verdict, or the value of one.
+
+    Choices have evenly spaced values from 0 to 1.
+    """
     if line.value is None or line.verdict is not None:
         return True
     rank = line.value * (len(question.choices) - 1)
-    return 0 <= line.value <= 1 and abs(rank - round(rank)) < _TOLERANCE
+    is_whole_rank = abs(rank - round(rank)) < _TOLERANCE
+    return 0 <= line.value <= 1 and is_whole_rank
 
 
 def list_panel_answers(line: CriterionReport) -> list[CriterionReport]:
@@ -192,7 +197,10 @@ RepeatKind: TypeAlias = Literal["swap", "retest"]
 
 
 def find_repeats(line: CriterionReport) -> Iterator[tuple[RepeatKind, Sequence[CriterionReport]]]:
-    """Yield the answers of each judge that was asked several times, here or on the lines below."""
+    """Yield each set of answers that one judge gave to the question of a line when asked repeatedly.
+
+    The answers are on the lines below the line, or below these if a panel has such judges.
+    """
     kinds = {answer.sub_answer for answer in line.lines}
     if kinds == {"usual_order", "opposite_order"}:
         yield "swap", line.lines

@@ -89,6 +89,7 @@ def compare(first: Run, second: Run, *, pass_threshold: float | None = None) -> 
 
 
 def _compare_scores(first: RunValues, second: RunValues, pairs: ExamplePairs) -> Difference:
+    """Compare the scores of two runs, over the examples that the same rubric scored in both."""
     if pairs.same_rubric:
         return _compare_values("score", first.score, second.score, pairs.same_rubric)
     return Difference(
@@ -116,14 +117,17 @@ def adjust_p_values(differences: Sequence[Difference]) -> tuple[Difference, ...]
 def _compare_values(
     name: str, first: Values, second: Values, examples: Sequence[str], *, tests: int = 1
 ) -> Difference:
-    """Test whether a figure differs between two runs. `tests` is how many are tested together."""
+    """Test whether a figure differs between two runs, over these examples.
+
+    `name` is that of the figure, and `tests` how many figures are tested together.
+    """
     unanswered = (first.unanswered, second.unanswered)
-    both = [
+    in_both = [
         example
         for example in examples
         if example in first.by_example and example in second.by_example
     ]
-    if not both:
+    if not in_both:
         return Difference(
             name=name,
             first=None,
@@ -132,9 +136,9 @@ def _compare_values(
             weight=second.weight,
             unanswered=unanswered,
         )
-    first_means = _average_rollouts(first, both)
-    second_means = _average_rollouts(second, both)
-    differences = second_means - first_means
+    first_means = _average_rollouts(first, in_both)
+    second_means = _average_rollouts(second, in_both)
+    differences = second_means - first_means  # one for each example
     differences[np.abs(differences) < 1e-12] = 0.0  # rounding errors
     risen = int((differences > 0).sum())
     fallen = int((differences < 0).sum())
@@ -151,11 +155,11 @@ def _compare_values(
         name=name,
         first=float(first_means.mean()),
         second=float(second_means.mean()),
-        difference=ExampleSums.of_values(differences, both).estimate(MEAN),
+        difference=ExampleSums.of_values(differences, in_both).estimate(MEAN),
         weight=second.weight,
         p=p,
         test=test,
-        examples=len(both),
+        examples=len(in_both),
         better=better,
         worse=worse,
         minimum_detectable_effect=minimum_detectable_effect(differences, tests=tests),
@@ -195,6 +199,7 @@ def _compare_pass_rates(
 def _list_example_passes(
     first: RunValues, second: RunValues, pairs: ExamplePairs
 ) -> Iterator[ExamplePasses]:
+    """Yield how many rollouts of each example passed, for examples scored by the same rubric."""
     for example in pairs.same_rubric:
         first_passes = first.passes.get(example, [])
         second_passes = second.passes.get(example, [])
@@ -212,11 +217,10 @@ def _list_flips(
     pairs: ExamplePairs,
     pass_rule: PassRule,
 ) -> tuple[Flip, ...]:
-    """Return the rollouts whose score, or answer to a named criterion, changed.
+    """Return the rollouts whose score changed, or their answer to one of the named criteria.
 
-    `rows` are the rows of the same rollouts in both runs.
-
-    The largest change of the score comes first.
+    `rows` are the rows of the same rollouts in both runs. The largest change of the score comes
+    first. Scores are compared only if the same rubric gave both.
     """
     examples = set(pairs.examples)
     same_rubric = set(pairs.same_rubric)
@@ -250,7 +254,10 @@ def _has_passed(row: Row, pass_rule: PassRule) -> bool | None:
 
 
 def _has_same_result(before: Row, after: Row) -> bool:
-    """Whether score, values and errors are the same. This is faster than comparing the lines."""
+    """Whether a rollout has the same score, values and errors in both runs.
+
+    Most have, and this is faster to see than by comparing the lines.
+    """
     return (
         before.score == after.score
         and before.report.metrics == after.report.metrics

@@ -71,10 +71,10 @@ def find_selection(
 ) -> tuple[LabelSelection, ...]:
     """Return the ways in which the labelled rollouts differ from the others beyond chance.
 
-    `rollouts` are all rollouts of the run, in its order. `labelled` holds the keys of the labelled
-    rollouts, by criterion.
+    They are compared by the verdicts on each criterion, by score and by order. `rollouts` are all
+    rollouts of the run, in its order. `labelled` holds the keys of the labelled ones, by criterion.
     """
-    comparisons: list[LabelSelection] = []
+    comparisons: list[LabelSelection] = []  # with p-values that are not adjusted yet
     for name, keys in labelled.items():
         answered = [rollout for rollout in rollouts if name in rollout.values]
         sample = Sample.build(answered, keys)
@@ -167,6 +167,7 @@ def _get_share(values: Array, value: float) -> float:
 
 
 def _compare_scores(sample: "Sample", scores: Array) -> LabelSelection:
+    """Compare the scores of the labelled rollouts with those of the others."""
     return LabelSelection(
         by="score",
         criterion="",
@@ -178,6 +179,7 @@ def _compare_scores(sample: "Sample", scores: Array) -> LabelSelection:
 
 
 def _describe_means(name: str, sample: "Sample", values: Array) -> str:
+    """Return the means of both groups in words; empty if one of the groups is empty."""
     labelled = values[sample.labelled_rollouts]
     others = values[~sample.labelled_rollouts]
     if not len(labelled) or not len(others):
@@ -189,19 +191,19 @@ def _describe_means(name: str, sample: "Sample", values: Array) -> str:
 
 
 def _compare_order(sample: "Sample") -> LabelSelection:
-    """Compare the places of the labelled rollouts in the run with those of the others."""
-    places = np.arange(1, len(sample.labelled_rollouts) + 1, dtype=np.float64)
+    """Compare the positions of the labelled rollouts in the run with those of the others."""
+    positions = np.arange(1, len(sample.labelled_rollouts) + 1, dtype=np.float64)
     observation = ""
     if sample.can_be_compared:
-        first, last = np.quantile(places[sample.labelled_rollouts], (0.25, 0.75)).round()
+        first, last = np.quantile(positions[sample.labelled_rollouts], (0.25, 0.75)).round()
         observation = (
             f"the middle half of the labelled rollouts are rollouts {first:,.0f} to {last:,.0f} of "
-            f"{len(places):,}"
+            f"{len(positions):,}"
         )
     return LabelSelection(
         by="order",
         criterion="",
-        p=sample.compare_values(places),
+        p=sample.compare_values(positions),
         observation=observation,
         valid="the figures for this part of the run, and for all of it if its order is random",
         invalid="the figures for the run if its rows are sorted or grouped",
@@ -218,23 +220,23 @@ class Sample(NamedTuple):
 
     @classmethod
     def build(cls, rollouts: Sequence[JudgedRollout], labelled: Collection[Key]) -> "Sample":
-        """Return which of these rollouts are labelled."""
+        """Return the sample of these rollouts, of which those with the keys `labelled` are labelled."""
         examples = number_examples([rollout.key[0] for rollout in rollouts])
         is_labelled = [rollout.key in labelled for rollout in rollouts]
         return cls.from_arrays(np.array(examples), np.array(is_labelled, dtype=np.bool_))
 
     @classmethod
     def from_arrays(cls, examples: Array | IntArray, labelled: BoolArray) -> "Sample":
-        """Find out whether whole examples or single rollouts were drawn.
+        """Return the sample, with examples or rollouts as the units that were drawn.
 
         `examples` holds the number of the example that each rollout is of, counted from 0. Whole
         examples were drawn if all rollouts of each labelled example are labelled.
         """
         examples = examples.astype(np.intp)
-        rollout_counts = np.bincount(examples)
+        rollout_counts = np.bincount(examples)  # by example
         label_counts = np.bincount(examples[labelled], minlength=len(rollout_counts))
-        is_whole = (label_counts == 0) | (label_counts == rollout_counts)
-        if is_whole.all():
+        is_all_or_nothing = (label_counts == 0) | (label_counts == rollout_counts)
+        if is_all_or_nothing.all():
             return cls(labelled, units=examples, labelled_units=label_counts > 0)
         rollout_numbers = np.arange(len(labelled))
         return cls(labelled, units=rollout_numbers, labelled_units=labelled)
@@ -245,15 +247,16 @@ class Sample(NamedTuple):
         return bool(self.labelled_rollouts.any()) and not bool(self.labelled_rollouts.all())
 
     def compare_categories(self, values: Array) -> float:
-        """Return the p-value of a chi-square test: are the values of labelled rollouts distributed
-        as those of all rollouts?
+        """Return the p-value of a chi-square test: do labelled rollouts have values as all rollouts?
 
-        The labelled units are compared with random draws of as many units.
+        `values` holds the value of each rollout, of which there are few different ones. The p-value
+        is the share of random draws, of as many units as are labelled, that differ from the whole
+        at least as much as the labelled units.
         """
         if not self.can_be_compared:
             return 1.0
         counts = self._count_values(values)
-        expected_shares = counts.sum(axis=0) / counts.sum()
+        expected_shares = counts.sum(axis=0) / counts.sum()  # of each distinct value
 
         def compute_statistic(value_counts: Array) -> Array:
             """Return Pearson's chi-square statistic of counts, without the factor of their number."""
@@ -275,12 +278,13 @@ class Sample(NamedTuple):
         return counts
 
     def _draw_counts(self, counts: Array) -> Iterator[Array]:
-        """Yield the summed counts of random draws of as many units as are labelled.
+        """Yield how often each value occurs in random draws of as many units as are labelled.
 
-        A row is a draw; some draws come at a time.
+        `counts` holds how often each unit (row) has each value (column). A row of the results is one
+        draw. The draws come in batches that fit into memory.
         """
-        # How many units of each kind are drawn is hypergeometric. Units with the same counts are of
-        # one kind, and there are few kinds.
+        # Units with the same counts are of one kind. There are few kinds, and how many units of each
+        # kind are drawn has a hypergeometric distribution.
         kinds, kind_of_unit = np.unique(counts, axis=0, return_inverse=True)
         kind_sizes = np.bincount(kind_of_unit.ravel())
         generator = np.random.default_rng(0)
@@ -292,15 +296,16 @@ class Sample(NamedTuple):
     def compare_values(self, values: Array) -> float:
         """Return the p-value of a Kolmogorov-Smirnov test of labelled units and the others.
 
-        The value of a unit is the mean of its rollouts.
+        `values` holds the value of each rollout. That of a unit is the mean of its rollouts.
         """
         if not self.can_be_compared:
             return 1.0
         means = np.bincount(self.units, weights=values) / np.bincount(self.units)
         labelled = np.sort(means[self.labelled_units])
         others = np.sort(means[~self.labelled_units])
-        share_labelled = np.searchsorted(labelled, means, side="right") / len(labelled)
-        share_others = np.searchsorted(others, means, side="right") / len(others)
-        distance = float(np.abs(share_labelled - share_others).max())
+        # For each mean, the share of each group that is not above it.
+        labelled_shares = np.searchsorted(labelled, means, side="right") / len(labelled)
+        other_shares = np.searchsorted(others, means, side="right") / len(others)
+        distance = float(np.abs(labelled_shares - other_shares).max())
         effective_size = len(labelled) * len(others) / len(means)
         return float(special.kolmogorov(effective_size**0.5 * distance))

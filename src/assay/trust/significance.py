@@ -12,7 +12,10 @@ _MAX_ENUMERATED = 14
 
 
 def mcnemar(better: int, worse: int) -> float:
-    """Return the exact two-sided p-value of McNemar's test, from the examples that changed.
+    """Return the exact two-sided p-value of McNemar's test.
+
+    `better` and `worse` are the numbers of examples that changed in either direction. If the runs
+    do not differ, both directions are equally likely, which is a binomial test.
 
     >>> round(mcnemar(9, 1), 4)
     0.0215
@@ -23,7 +26,9 @@ def mcnemar(better: int, worse: int) -> float:
 def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
     """Return the two-sided p-value of the paired permutation test on the mean of differences.
 
-    If two runs do not differ, each difference could as well have the opposite sign.
+    If two runs do not differ, each difference could as well have the opposite sign. The p-value is
+    the share of all choices of signs that give at least as large a sum. `seed` is for the random
+    signs that are drawn if there are too many choices.
 
     >>> sign_flip([0.2, 0.3, 0.1, 0.4])
     0.125
@@ -44,14 +49,16 @@ def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
 
 
 def _draw_flipped_sums(values: Array, seed: int) -> Array:
-    """Return sums of the values with random signs, one for each permutation."""
+    """Return the sums of the values with random signs, one sum for each of `_PERMUTATIONS`."""
     generator = np.random.default_rng(seed)
     sizes, counts = np.unique(np.abs(values), return_counts=True)
     if len(sizes) <= MAX_KINDS:
-        # How many of the differences of one size are positive is binomial.
-        positive = generator.binomial(counts, 0.5, size=(_PERMUTATIONS, len(sizes)))
-        signed_counts = 2.0 * positive.astype(np.float64) - counts
-        return np.asarray(signed_counts @ sizes, dtype=np.float64)
+        # There are few different sizes. How many values of one size are positive is binomial, which
+        # is faster to draw than each sign.
+        positive_counts = generator.binomial(counts, 0.5, size=(_PERMUTATIONS, len(sizes)))
+        # As many positive ones minus the negative ones.
+        net_counts = 2.0 * positive_counts.astype(np.float64) - counts
+        return np.asarray(net_counts @ sizes, dtype=np.float64)
     sums: list[Array] = []
     for draws in split_draws(_PERMUTATIONS, len(values)):
         signs = 2.0 * generator.integers(2, size=(draws, len(values))) - 1
@@ -62,14 +69,18 @@ def _draw_flipped_sums(values: Array, seed: int) -> Array:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values adjusted for how many there are (Holm 1979), in the same order.
 
+    The smallest of n is multiplied by n, the next by n - 1, and so on, but none becomes smaller than
+    the one before.
+
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
     adjusted = [0.0] * len(p_values)
+    indices_by_size = sorted(range(len(p_values)), key=p_values.__getitem__)
     largest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        remaining = len(p_values) - rank
-        largest = max(largest, min(1.0, remaining * p_values[index]))
+    for rank, index in enumerate(indices_by_size):
+        factor = len(p_values) - rank
+        largest = max(largest, min(1.0, factor * p_values[index]))
         adjusted[index] = largest
     return adjusted
 
