@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.cache import Store, default_place, open_store
-from assay.cache.store import is_on_network_disk, mounted_kind
+from assay.cache.store import find_file_system, is_on_network_disk
 from assay.errors import CacheError
 
 
@@ -165,7 +165,7 @@ files:/cache /cache nfs4 rw 0 0
 )
 def test_the_nearest_mount_decides_what_disk_a_path_is_on(path, kind):
     """Whole parts of the path are compared; of two mounts on one folder the later one hides the earlier."""
-    assert mounted_kind(Path(path), MOUNTS) == kind
+    assert find_file_system(Path(path), MOUNTS) == kind
 
 
 def test_on_a_network_disk_there_is_no_shared_memory(tmp_path, monkeypatch, item):
