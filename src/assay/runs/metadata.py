@@ -5,6 +5,7 @@ import platform
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -36,8 +37,8 @@ from assay.wording import explain_first_error, format_value
 GIT_SECONDS = 5.0  # how long to wait for git to name the commit
 _MAX_CHANGES = 3  # changed criteria that a message describes
 
-# The attributes that are copied from a criterion as they are.
-_COPIED = (
+# The attributes of a criterion that a run saves as they are.
+_COPIED_ATTRIBUTES = (
     "name",
     "weight",
     "requirement",
@@ -52,12 +53,12 @@ _COPIED = (
 
 
 def _missing_check() -> None:
-    """Stand in for a check, whose answers were saved but not its code."""
+    """Stand in for the check of a saved criterion, since its code is not saved with the run."""
 
 
 @dataclass(frozen=True)
 class CriterionAbout:
-    """A criterion as a run saves it: all that its lines in reports need, and hashes to recognize it."""
+    """A criterion as a run saves it: what reports show of it, and hashes to recognize it."""
 
     name: str
     hash: str  # of the whole criterion
@@ -79,10 +80,12 @@ class CriterionAbout:
     def of(cls, criterion: Criterion) -> "CriterionAbout":
         """Return what a run saves of a criterion."""
         check = criterion.check
-        values: dict[str, Any] = {name: getattr(criterion, name) for name in _COPIED}
-        if is_scorer(check):
-            values["inside"] = tuple(map(cls.of, getattr(check, "criteria", ())))
+        values: dict[str, Any] = {name: getattr(criterion, name) for name in _COPIED_ATTRIBUTES}
+        if is_scorer(check):  # a nested rubric
+            inner_criteria = getattr(check, "criteria", ())
+            values["inside"] = tuple(cls.of(inner) for inner in inner_criteria)
         elif check is not None:
+            # Built-in checks describe themselves as a rubric file does.
             spec = getattr(check, "spec", None)
             values["check"] = to_jsonable(spec()) if callable(spec) else get_qualified_name(check)
         values |= {
@@ -94,17 +97,20 @@ class CriterionAbout:
 
     @property
     def guideline(self) -> str:
-        """The hash that a label holds of the criterion. Runs of older versions have no `question`."""
+        """The hash in labels that people gave, which says what they were asked.
+
+        Runs of older versions have no `question`.
+        """
         return self.question or self.hash
 
     # Whether a model answers, and whether the answer changes the score, by the rules of `Criterion`.
     judged, counts = Criterion.judged, Criterion.counts
 
     def criterion(self) -> Criterion:
-        """Return a criterion that makes the same lines in reports. Its check cannot run again."""
+        """Return a criterion to read reports with. Its check, if it has one, cannot run."""
         return Criterion(
             check=None if self.judged else _missing_check,
-            **{name: getattr(self, name) for name in _COPIED},
+            **{name: getattr(self, name) for name in _COPIED_ATTRIBUTES},
         )
 
 
@@ -123,25 +129,29 @@ class RubricAbout:
     def of(cls, rubric: Any) -> "RubricAbout":
         """Return what a run saves of a rubric, or of another object that scores rollouts."""
         aggregation = getattr(rubric, "aggregation", None)
-        try:
-            source = rubric.to_dict() if callable(getattr(rubric, "to_dict", None)) else None
-        except RubricError:
-            source = None
+        source = None
+        if callable(getattr(rubric, "to_dict", None)):
+            with suppress(RubricError):  # a check that a rubric file cannot name
+                source = rubric.to_dict()
         return cls(
             name=str(getattr(rubric, "name", "") or ""),
             hash=str(getattr(rubric, "content_hash", "") or identify_or_unknown(rubric)),
-            criteria=tuple(map(CriterionAbout.of, getattr(rubric, "criteria", ()))),
+            criteria=tuple(
+                CriterionAbout.of(criterion) for criterion in getattr(rubric, "criteria", ())
+            ),
             aggregation=str(getattr(aggregation, "name", "weighted")),
             source=source,
         )
 
     def differences(self, other: "RubricAbout") -> Iterator[str]:
-        """Describe how another rubric differs from this one; nothing if it does not."""
+        """Yield one sentence about how another rubric differs from this one; none if it is equal."""
         if is_same_version(self.hash, other.hash):
             return
         if self.hash == other.hash == UNKNOWN:
-            unknown = [c.name for c in self.criteria if c.hash == UNKNOWN]
-            code = f"the code of {', '.join(map(repr, unknown))}" if unknown else "its code"
+            unknown_names = [
+                repr(criterion.name) for criterion in self.criteria if criterion.hash == UNKNOWN
+            ]
+            code = f"the code of {', '.join(unknown_names)}" if unknown_names else "its code"
             yield (
                 f"the rubric may have changed, because {code} cannot be identified (it refers to a "
                 "client, an open file or the like: leave that out of the object's `__getstate__`)"
@@ -159,17 +169,20 @@ class RubricAbout:
         yield f"the rubric has changed ({description})"
 
     def _describe_changed_criteria(self, other: "RubricAbout") -> list[str]:
-        """Describe which criteria another rubric lacks, adds or has with another meaning."""
-        old = {criterion.name: criterion for criterion in self.criteria}
-        new = {criterion.name: criterion for criterion in other.criteria}
-        changes = [f"{name!r} is gone" for name in sorted(old.keys() - new.keys())]
-        changes += [f"{name!r} is new" for name in sorted(new.keys() - old.keys())]
-        for name in sorted(old.keys() & new.keys()):
-            before, after = old[name], new[name]
-            if is_same_version(before.hash, after.hash):
+        """Describe the criteria that are missing, new or changed in another rubric."""
+        old_criteria = {criterion.name: criterion for criterion in self.criteria}
+        new_criteria = {criterion.name: criterion for criterion in other.criteria}
+        old_names = old_criteria.keys()
+        new_names = new_criteria.keys()
+        changes = [f"{name!r} is gone" for name in sorted(old_names - new_names)]
+        changes += [f"{name!r} is new" for name in sorted(new_names - old_names)]
+        for name in sorted(old_names & new_names):
+            old, new = old_criteria[name], new_criteria[name]
+            if is_same_version(old.hash, new.hash):
                 continue
-            only_hash_differs = replace(before, hash=after.hash) == after
-            if only_hash_differs and after.check is not None:
+            # The hash also covers the code of the check, which a run does not save.
+            only_hash_differs = replace(old, hash=new.hash) == new
+            if only_hash_differs and new.check is not None:
                 changes.append(
                     f"the code of {name!r} or a value that it refers to has changed; a cache or "
                     "a counter belongs into `functools.cache`, or into an object whose "
@@ -212,7 +225,11 @@ class RunAbout:
     def of(
         cls, kind: str, *, rubric: Any = None, judge: Grader | str | None = None, **fields: Any
     ) -> "RunAbout":
-        """Return the metadata of a run that begins now. `rubric` and `judge` may be the objects."""
+        """Return the metadata of a run that begins now.
+
+        `rubric` is a rubric, or what a run saves of one; `judge` is a grader, or its name. `fields`
+        are other fields of this class.
+        """
         from assay import __version__
 
         if rubric is not None and not isinstance(rubric, RubricAbout):
@@ -227,12 +244,15 @@ class RunAbout:
         return cls(kind, created, versions, rubric=rubric, judge=judge, **fields)
 
     def __post_init__(self) -> None:
+        """Convert all fields with values of users to JSON values without secrets."""
         for name in ("versions", "config", "options", "data", "model", "judge"):
-            object.__setattr__(self, name, redact_settings(to_jsonable(getattr(self, name))))
-        object.__setattr__(self, "resolved", tuple(map(redact_settings, self.resolved)))
+            value = to_jsonable(getattr(self, name))
+            object.__setattr__(self, name, redact_settings(value))
+        resolved = tuple(redact_settings(model) for model in self.resolved)
+        object.__setattr__(self, "resolved", resolved)
 
     def completed(self, rubric: Any, grader: Grader | None) -> "RunAbout":
-        """Return a copy with the rubric and the judge, where they are not known yet."""
+        """Return a copy that names the rubric and the judge, if this does not name them yet."""
         rubric_about = self.rubric
         rubric_for_all = _rubric_for_all(rubric)
         if rubric_about is None and rubric_for_all is not None:
@@ -240,33 +260,36 @@ class RunAbout:
         return replace(self, rubric=rubric_about, judge=self.judge or judge_of(rubric, grader))
 
     def with_resolved_models(self, models: Iterable[str]) -> "RunAbout":
-        """Return a copy that also has these ids of models; itself if it has them all."""
+        """Return a copy that also has these ids of models from replies; itself if it has them all."""
         resolved = tuple(sorted({*self.resolved, *map(redact_settings, models)}))
         return self if resolved == self.resolved else replace(self, resolved=resolved)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as plain data, ready for JSON."""
-        form = form_of(RunAbout)
-        data: dict[str, Any] = form.dump_python(self, mode="json")
+        data: dict[str, Any] = form_of(RunAbout).dump_python(self, mode="json")
         if self.rubric is not None:
-            criteria = form_of(tuple[CriterionAbout, ...])
-            data["rubric"]["criteria"] = criteria.dump_python(
+            # There may be many criteria, so their defaults are left out.
+            data["rubric"]["criteria"] = form_of(tuple[CriterionAbout, ...]).dump_python(
                 self.rubric.criteria, mode="json", exclude_defaults=True
             )
         return redact_settings(data)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":
-        """Return the metadata from what `to_dict` returned. Unknown fields of later versions are ignored."""
+        """Return the metadata from what `to_dict` returned, ignoring fields of later versions."""
         return form_of(RunAbout).validate_python(data)
 
     @classmethod
     def from_saved(cls, data: Mapping[str, Any], path: Path) -> "RunAbout":
-        """Return the metadata of the run in a file. Raise `RunError` if they cannot be read."""
+        """Return the metadata of a run from what its file `path` holds.
+
+        Raise `RunError` if they are damaged.
+        """
         try:
             return cls.from_dict(data)
         except ValidationError as error:
-            problem = f"its metadata: {explain_first_error(error)[1]}"
+            _, explanation = explain_first_error(error)
+            problem = f"its metadata: {explanation}"
             raise RunError(explain_damage(path, problem)) from error
 
     @property
@@ -305,25 +328,28 @@ class RunAbout:
         return differences
 
     def _describe_changed_data(self, other: "RunAbout", *, is_explained: bool) -> list[str]:
-        """Describe how the data of another run differ from these.
+        """Describe how the data of another run differ from these, by their hashes if both have one.
 
-        `is_explained` says that something else differs. The prompt, for example, is part of the
-        rows of an environment, whose hash therefore differs although the file is the same.
+        `is_explained` says that something else differs, which may be why the rows differ. The
+        system prompt, for example, is part of the rows of an environment: if it has changed, the
+        hash of the rows differs, although the file with the data is the same.
         """
-        before, after = self.data.get("fingerprint"), other.data.get("fingerprint")
+        before = self.data.get("fingerprint")  # the hash of all rows
+        after = other.data.get("fingerprint")
         if before is None or after is None:
             changes = _describe_changes(self.data, other.data)
             return [f"the data have changed: their {change}" for change in changes]
         # The content is the same if the hash is, even if the file has another name.
         if before == after:
             return []
-        files = [about.data.get("sha256") for about in (self, other)]
-        if is_explained and files[0] is not None and files[0] == files[1]:
+        file_before = self.data.get("sha256")  # the hash of the file that an environment has read
+        file_after = other.data.get("sha256")
+        if is_explained and file_before is not None and file_before == file_after:
             return []
         return [f"the data have changed (the hash was {before[:12]}, and is {after[:12]})"]
 
     def changed_versions(self, other: "RunAbout") -> list[str]:
-        """Describe which versions, and whether the git commit, are others in the other run."""
+        """Describe which versions of software, and which git commit, differ in the other run."""
         changes: list[str] = []
         for name in sorted({*self.versions, *other.versions}):
             before = self.versions.get(name, "none")
@@ -331,14 +357,15 @@ class RunAbout:
             if before == after:
                 continue
             if name == "git":
-                before, after = map(_shorten_commit, (before, after))
+                before = _shorten_commit(before)
+                after = _shorten_commit(after)
                 changes.append(f"the git commit was {before}, and is {after}")
             else:
                 changes.append(f"{name} was {before}, and is {after}")
         return changes
 
     def resumed_as(self, other: "RunAbout") -> "RunAbout":
-        """Return the metadata of this run as the other one, which describes today, continues it."""
+        """Return the metadata of this saved run after the session `other` has resumed it."""
         changes = [f"{other.created}: {change}" for change in self.changed_versions(other)]
         return replace(
             self,
@@ -350,6 +377,7 @@ class RunAbout:
 
 
 def _describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a description of each setting whose value has changed."""
     for key in sorted({*old, *new}):
         before, after = old.get(key), new.get(key)
         if before != after:
@@ -357,58 +385,86 @@ def _describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterato
 
 
 def _rubric_for_all(rubric: Any) -> Any:
-    """Return the rubric that scores all rows, or all rows without their own; None if there is none."""
+    """Return the rubric for all rows that have none of their own; None if there is none.
+
+    `RowRubrics` hold it as `rubric`; a rubric is itself the one for all rows.
+    """
     return getattr(rubric, "rubric", rubric)
 
 
 def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
-    """Return the name of the judge of a rubric, with what it is shown; None if no model is asked.
+    """Return the name of the judge of a rubric; None if no model is asked.
 
-    A `grader` takes the place of the rubric's own.
+    The name says what the judge is shown, because its answers hold only for that. A `grader`
+    replaces the graders of the rubric.
     """
     rubric_for_all = _rubric_for_all(rubric)
-    # What the judge is shown is part of its name, because its answers hold only for that.
-    views: list[str] = []
-    for part in (*_list_rubrics(rubric), *_list_rubrics(rubric_for_all)):
-        if getattr(part, "shows", None):
-            views.append(f"shows {' '.join(part.shows)}")
-        if getattr(part, "thinking", None):
-            views.append(f"thinking {part.thinking}")
-    views = list(dict.fromkeys(views))
     if grader is not None:
         rows_may_have_rubrics = rubric is None or rubric is not rubric_for_all
-        if rows_may_have_rubrics or Traits.of(rubric_for_all).asks:
-            return ", ".join([judge_name(grader), *views])
-        return None
+        if not rows_may_have_rubrics and not Traits.of(rubric_for_all).asks:
+            return None
+        names = [judge_name(grader)]
+    else:
+        names = _list_judges(rubric_for_all)
+        if not names:
+            return None
+    views = _describe_views([*_list_rubrics(rubric), *_list_rubrics(rubric_for_all)])
+    return ", ".join([*names, *views])
+
+
+def _list_judges(rubric: Any) -> list[str]:
+    """Return the names of the graders of a rubric and of the rubrics inside it, each once."""
     names: list[str] = []
-    for part in _list_rubrics(rubric_for_all):
-        if Traits.of(part).asks and isinstance(getattr(part, "grader", None), Grader):
-            names.append(judge_name(part.grader))
-    return ", ".join([*dict.fromkeys(names), *views]) if names else None
+    for inner in _list_rubrics(rubric):
+        grader = getattr(inner, "grader", None)
+        if isinstance(grader, Grader) and Traits.of(inner).asks:
+            names.append(judge_name(grader))
+    return list(dict.fromkeys(names))
+
+
+def _describe_views(rubrics: Sequence[Any]) -> list[str]:
+    """Return which parts of rollouts rubrics show to judges, beside the completion, each once."""
+    views: list[str] = []
+    for rubric in rubrics:
+        shows = getattr(rubric, "shows", None)
+        if shows:
+            views.append(f"shows {' '.join(shows)}")
+        thinking = getattr(rubric, "thinking", None)
+        if thinking:
+            views.append(f"thinking {thinking}")
+    return list(dict.fromkeys(views))
 
 
 def _list_rubrics(rubric: Any) -> Iterator[Any]:
-    """Yield a rubric and those inside it. A rubric of a group may come twice."""
+    """Yield a rubric, the rubrics of a group, and those that answer a criterion.
+
+    A rubric of a group may come twice, since the group lists its criteria too.
+    """
     yield rubric
+    rubrics_of_group = getattr(rubric, "rubrics", ())
     checks = [criterion.check for criterion in getattr(rubric, "criteria", ())]
-    for inner in (*getattr(rubric, "rubrics", ()), *checks):
+    for inner in (*rubrics_of_group, *checks):
         if is_scorer(inner):
             yield from _list_rubrics(inner)
 
 
 def judge_name(grader: Grader) -> str:
-    """Return who judges and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/4`."""
+    """Return who judges and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/4`.
+
+    Graders with the same name give the same answers, as far as that can be known.
+    """
     kind = type(grader).__name__
-    title = grader.title
-    inner_graders: Sequence[Grader] = getattr(grader, "inner", ())
+    inner_graders: Sequence[Grader] = getattr(grader, "inner", ())  # the judges of a panel
     if inner_graders:
         counts = Counter(judge_name(inner) for inner in inner_graders)
         names = [name if count == 1 else f"{count} × {name}" for name, count in counts.items()]
-        title = ", ".join(names)
-    if inner_graders or not title.startswith(kind):
-        title = f"{kind}({title})"
+        title = f"{kind}({', '.join(names)})"
+    elif grader.title.startswith(kind):
+        title = grader.title
+    else:
+        title = f"{kind}({grader.title})"
     parts = [title]
-    wording = getattr(grader, "wording", None)
+    wording = getattr(grader, "wording", None)  # the name and version of the prompt
     if isinstance(wording, str):
         parts.append(wording)
     generate_fn = getattr(grader, "generate_fn", None)
@@ -419,70 +475,88 @@ def judge_name(grader: Grader) -> str:
     return ", ".join([*parts, *_describe_settings(grader)])
 
 
-# Parameters of graders that the name has already, or that decide no answer.
-_NO_SETTINGS = frozenset(
+# Parameters of graders that `judge_name` describes already, or that do not change answers.
+_OTHER_PARAMETERS = frozenset(
     {"self", "generate_fn", "model", "judge", "grader", "judges", "inner", "warm"}
 )
+_LONGEST_VALUE = 60  # characters of a setting that are part of the name of a judge
 
 
 def _describe_settings(grader: Grader) -> Iterator[str]:
-    """Describe the arguments of a grader that are not the defaults, since they change its answers."""
+    """Yield the settings of a grader that are not the defaults, since they change its answers."""
     attributes = vars(grader)
     for name, parameter in _list_parameters(type(grader)).items():
-        if name in _NO_SETTINGS or parameter.kind in (
-            Parameter.VAR_POSITIONAL,
-            Parameter.VAR_KEYWORD,
-        ):
+        if name in _OTHER_PARAMETERS:
             continue
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            continue
+        # Constructors keep an argument under its name, with or without an underscore.
         value = attributes.get(name, attributes.get(f"_{name}", parameter.default))
-        default = True if name == "normalize" else parameter.default
         if name == "system_prompt":
-            if getattr(grader, "wording", "").endswith("/own"):
+            if getattr(grader, "wording", "").endswith("/own"):  # the prompt is the user's
                 yield f"system_prompt {hash_json(value)[:8]}"
-        elif value is not parameter.empty and value != default:
-            if isinstance(value, str | int | float | bool) and len(repr(value)) <= 60:
-                yield f"{name}={value!r}"
-            else:
-                yield f"{name} {identify_or_token(value)[:12]}"
+            continue
+        # Some graders take over `normalize` from another one, so their default is None.
+        default = True if name == "normalize" else parameter.default
+        if value is parameter.empty or value == default:
+            continue
+        is_readable = isinstance(value, str | int | float | bool)
+        if is_readable and len(repr(value)) <= _LONGEST_VALUE:
+            yield f"{name}={value!r}"
+        else:
+            yield f"{name} {identify_or_token(value)[:12]}"
     options = attributes.get("options")
     if isinstance(options, JudgeOptions):
         yield from _describe_options(options)
 
 
 def _list_parameters(grader_type: type[Grader]) -> dict[str, Parameter]:
-    """Return the parameters of a constructor, with those that `**options` hands to base classes."""
+    """Return the parameters of the constructor of a grader, by name.
+
+    If it takes `**options`, those are the parameters of the base class, so they are included.
+    """
     parameters: dict[str, Parameter] = {}
     for base in grader_type.__mro__:
         base_parameters = signature(base.__init__).parameters
+        # The parameters of a subclass take precedence over those of its bases.
         parameters = {**base_parameters, **parameters}
-        kinds = [parameter.kind for parameter in base_parameters.values()]
-        if Parameter.VAR_KEYWORD not in kinds:
+        takes_options = any(
+            parameter.kind is Parameter.VAR_KEYWORD for parameter in base_parameters.values()
+        )
+        if not takes_options:
             break
     return parameters
 
 
 def _describe_options(options: JudgeOptions) -> Iterator[str]:
+    """Yield the options of a grader that are not the defaults."""
     for option in fields(options):
         value = getattr(options, option.name)
         # `sample` only numbers several answers to the same question.
         if option.name == "sample" or value == option.default:
             continue
-        yield "with examples" if option.name == "examples" else f"{option.name}={value!r}"
+        if option.name == "examples":  # they are too long for a name
+            yield "with examples"
+        else:
+            yield f"{option.name}={value!r}"
 
 
 @cache
 def find_git_commit(folder: Path) -> str | None:
-    """Return the commit of a folder, with `-dirty-` and a hash if tracked files were changed since.
+    """Return the git commit of the code in a folder; None without git or a repository.
 
-    None if the folder is not in a git repository, or git is not installed. Saved runs may be
-    tracked too, but writing a run does not change the code.
+    If tracked files were changed since, `-dirty-` and a hash of the changes are appended, or
+    `-unknown` if the changes cannot be read.
     """
     head = _run_git(folder, "rev-parse", "HEAD")
     if head is None:
         return None
     commit = head.decode().strip()
-    changed_files = ("HEAD", "--", ":(top)", ":(top,exclude)*.assay")
-    changes = _run_git(folder, "diff", "--binary", "--no-ext-diff", "--no-textconv", *changed_files)
+    # Saved runs (`*.assay`) may be tracked too, but writing a run does not change the code.
+    compared_files = ("HEAD", "--", ":(top)", ":(top,exclude)*.assay")
+    changes = _run_git(
+        folder, "diff", "--binary", "--no-ext-diff", "--no-textconv", *compared_files
+    )
     if changes is None:
         return f"{commit}-unknown"
     if changes:
@@ -491,9 +565,9 @@ def find_git_commit(folder: Path) -> str | None:
 
 
 def _shorten_commit(commit: str) -> str:
-    """Return what `find_git_commit` returned with 12 characters of the commit's hash."""
-    digest, *suffix = commit.split("-", 1)
-    return "-".join([digest[:12], *suffix])
+    """Shorten the hash of a commit to 12 characters, and keep a suffix such as `-dirty-…`."""
+    digest, dash, suffix = commit.partition("-")
+    return f"{digest[:12]}{dash}{suffix}"
 
 
 def _run_git(folder: Path, *arguments: str) -> bytes | None:
@@ -508,7 +582,10 @@ def _run_git(folder: Path, *arguments: str) -> bytes | None:
 
 
 def describe_file(path: str | PathLike[str] | None) -> dict[str, Any]:
-    """Return the path of a data file and the hash of its content; nothing if there is no file."""
+    """Return the path of a data file and the hash of its content, as `source` and `sha256`.
+
+    The result is empty if there is no path, and has no hash if there is no file.
+    """
     if path is None:
         return {}
     about = data_about(path)
@@ -518,10 +595,14 @@ def describe_file(path: str | PathLike[str] | None) -> dict[str, Any]:
 
 
 def data_about(source: object) -> dict[str, Any]:
-    """Return where rows come from: a file with its size and its hash, or the length of a list."""
+    """Return the part of a run's metadata that says where its rows come from.
+
+    That is the path of a file with its size and hash, or the length of a list. It is empty if
+    nothing is known about the rows.
+    """
     if isinstance(source, str | PathLike):
         path = Path(cast("str", source))
-        if str(path) == "-" or not path.is_file():
+        if str(path) == "-" or not path.is_file():  # `-` is the standard input
             return {"source": str(path)}
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -531,11 +612,12 @@ def data_about(source: object) -> dict[str, Any]:
 
 
 def media_folders(about: RunAbout) -> list[Path]:
-    """Return the folders of a run's data, in which its pictures and files may be.
+    """Return the folders of a run's data files, whose rows may refer to pictures beside them.
 
-    Only folders in the current one: a run from elsewhere could name any folder of this machine.
+    Only folders inside the current one are returned: a run from elsewhere could name any folder of
+    this machine.
     """
-    source = about.data.get("source") or ()
+    source = about.data.get("source") or ()  # one path, or a list of several
     paths = [source] if isinstance(source, str) else source
     parents = {Path(path).resolve().parent for path in paths}
     here = Path.cwd()
@@ -543,7 +625,7 @@ def media_folders(about: RunAbout) -> list[Path]:
 
 
 def files_about(files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
-    """Return the paths of several files, with their size and one hash of them all."""
+    """Return the same as `data_about` for one or more files: their size and hash are of all."""
     abouts = [data_about(path) for path in files]
     if len(abouts) == 1:
         return abouts[0]
