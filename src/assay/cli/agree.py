@@ -71,10 +71,10 @@ def command(
 ) -> None:
     """Measure how well the judge of a saved RUN agrees with people, and people with each other.
 
-    LABELS are CSV or JSONL files with example, criterion, verdict, and if there are several, sample
-    and rater, or other runs, whose labels follow their text. Several are merged. Without any, the
-    labels of the run are read: those that were given in its page, and those in files labels*.jsonl
-    in its folder.
+    LABELS are CSV or JSONL files with the columns example, criterion and verdict, and also sample
+    and rater if there are several of them; or other runs over the same texts, whose labels are used
+    for the rollouts with these texts. Several LABELS are merged. Without any, the labels of the run
+    are read: those that were given in its page, and those in files labels*.jsonl in its folder.
     """
     options = LabelOptions(**values)
     run = open_run(options.run)
@@ -97,9 +97,11 @@ def command(
 
 
 def _make_title(agreement: trust.Agreement, run_name: str) -> str:
+    """Return the title: the run, the number of people, and the number of labelled examples."""
     people = "people"
     if agreement.raters:
         people = format_count(len(agreement.raters), "person", "people")
+    # Each comparison counts only the examples that it can use, so take the largest number.
     example_counts = [agreement.overall.judge.examples]
     for criterion in agreement.criteria:
         example_counts += [criterion.judge.examples, criterion.people.examples]
@@ -126,14 +128,17 @@ def _make_sections(
 
 
 def _make_overall_table(agreement: trust.Agreement) -> Section:
+    """Return the table of figures over all criteria: judge against people, people among themselves."""
     judge = agreement.overall.judge
     people = agreement.overall.people
     people_figures = people.figures()
+    # If the judge answered nothing, only the people have choices to count.
     choices = _list_choices(judge) or _list_choices(people)
     best_choice = choices[-1] if choices else "the best choice"
     rows: list[tuple[object, ...]] = []
     for name, estimate in _select_figures(judge, len(choices)):
         label = _FIGURE_NAMES[name].format(best=best_choice)
+        # The bias is the judge's compared with people, so people have none.
         people_value = "" if name == "bias" else people_figures[name]
         rows.append((label, estimate, people_value))
     rows.append(("pairs", judge.pairs, people.pairs))
@@ -152,23 +157,27 @@ def _list_choices(measures: trust.Measures) -> list[str]:
 def _select_figures(
     measures: trust.Measures, choice_count: int
 ) -> Iterator[tuple[str, trust.Estimate]]:
-    """Yield the figures that tell something about this number of choices."""
+    """Yield the name and the value of each figure that is worth printing for so many choices."""
     from assay.trust.coefficients import UNRANKED
 
     for name, estimate in measures.figures().items():
-        if estimate == UNRANKED:
+        if estimate == UNRANKED:  # it needs choices with a common order, and these have none
             continue
-        if choice_count <= 2 and name in _FIGURES_OF_SCALES:
+        if choice_count <= 2 and name in _FIGURES_OF_SCALES:  # equal to another figure then
             continue
         yield name, estimate
 
 
 def _make_criteria_table(agreement: trust.Agreement) -> Section:
-    """Return the figures of each criterion; figures that no criterion has are left out."""
+    """Return the table with a row per criterion; columns that no criterion needs are left out.
+
+    A column "people" holds the figure before it for people among themselves.
+    """
     judges = [criterion.judge for criterion in agreement.criteria]
-    has_scales = any(judge.confusion and len(_list_choices(judge)) > 2 for judge in judges)
-    has_numbers = any(judge.pairs and not judge.confusion for judge in judges)
+    # Criteria answered by a number, not a verdict, have no confusion matrix.
     has_verdicts = any(judge.confusion for judge in judges)
+    has_numbers = any(judge.pairs and not judge.confusion for judge in judges)
+    has_scales = any(len(_list_choices(judge)) > 2 for judge in judges)
     columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
     if has_verdicts:
         columns += ["false positives", "false negatives"]
@@ -207,7 +216,8 @@ def _make_raters_table(agreement: trust.Agreement) -> Section:
 
 
 def _make_consistency_table(agreement: trust.Agreement) -> Section:
-    """Return how far the judge agrees with itself."""
+    """Return the table of how far the judge agrees with itself when it is asked twice."""
+    # Each is None if the run was not repeated in this way.
     repeats = {"asked again": agreement.retest, "in the other order": agreement.swap}
     rows: list[tuple[object, ...]] = []
     for name, consistency in repeats.items():
@@ -222,10 +232,12 @@ def _make_consistency_table(agreement: trust.Agreement) -> Section:
 def _make_confusion_tables(
     agreement: trust.Agreement, weights: Mapping[str, float]
 ) -> Iterator[Section]:
+    """Yield the confusion matrix of each criterion: rows by people's verdict, columns by the judge's."""
     for criterion in agreement.criteria:
         matrix = criterion.judge.confusion
-        if not matrix:
+        if not matrix:  # the criterion is answered by a number
             continue
+        # The weight decides the words: MET reads as "happened" if the criterion is negative.
         weight = weights.get(criterion.name)
         verdicts = [describe_verdict(category, weight) for category in matrix.categories]
         rows: list[tuple[object, ...]] = []
@@ -238,10 +250,10 @@ def _make_confusion_tables(
 def _make_notes(agreement: trust.Agreement, weights: Mapping[str, float]) -> Iterator[str]:
     """Yield what the tables mean, what is missing from them, and why."""
     names = [criterion.name for criterion in agreement.criteria]
-    negative = [name for name in names if weights.get(name, 1.0) < 0]
-    if negative:
+    negative_names = [name for name in names if weights.get(name, 1.0) < 0]
+    if negative_names:
         yield (
-            f"negative: {', '.join(negative)}; happened (MET) is bad, avoided (UNMET) is good, and "
+            f"negative: {', '.join(negative_names)}; happened (MET) is bad, avoided (UNMET) is good, and "
             "a false positive is a fault that only the judge sees"
         )
     yield from _describe_missing_answers(agreement)
@@ -261,6 +273,7 @@ def _make_notes(agreement: trust.Agreement, weights: Mapping[str, float]) -> Ite
 
 
 def _describe_missing_answers(agreement: trust.Agreement) -> Iterator[str]:
+    """Yield how often the judge gave no answer, and its three most frequent errors."""
     unanswered = sum(criterion.unanswered for criterion in agreement.criteria)
     if not unanswered:
         return
@@ -269,20 +282,22 @@ def _describe_missing_answers(agreement: trust.Agreement) -> Iterator[str]:
         f"the judge gave no answer to {unanswered:,} of {labelled:,} labelled criteria, which are "
         "left out:"
     )
-    for error, error_count in list(agreement.errors.items())[:3]:
+    most_frequent = list(agreement.errors.items())[:3]
+    for error, error_count in most_frequent:
         yield f"  {error_count:,} × {error}"
 
 
 def _describe_missing_figures(judge: trust.Measures) -> Iterator[str]:
-    """Yield why figures have no value; a reason that holds for several is given once."""
+    """Yield why figures have no value; a reason that several share is given for the first only."""
     from assay.trust.coefficients import UNRANKED
 
     figure_by_reason: dict[str, str] = {}
-    if judge.pairs:
+    if judge.pairs:  # without any pair of verdicts, no figure has a value
         for name, estimate in _select_figures(judge, len(_list_choices(judge))):
             if estimate.value is None:
                 figure_by_reason.setdefault(estimate.reason, name)
     for reason, name in figure_by_reason.items():
         yield f"no {_FIGURE_NAMES[name].format(best='the best choice')}: {reason}"
+    # `_select_figures` leaves these out, so they have a line of their own.
     if UNRANKED in judge.figures().values():
         yield f"{UNRANKED.reason}: figures that need one are left out overall"

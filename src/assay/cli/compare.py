@@ -79,38 +79,37 @@ def command(
     first = open_run(run_a)
     second = open_run(run_b)
     names = (first.path.resolve().name, second.path.resolve().name)
-    if names[0] == names[1]:
+    if names[0] == names[1]:  # the paths tell the runs apart
         names = (run_a, run_b)
     comparison = trust.compare(first, second, pass_threshold=pass_at)
     if fail_if_worse and comparison.other_rubric:
-        raise click.UsageError(_describe_other_rubric(*names, run_a))
+        raise click.UsageError(
+            f"--fail-if-worse compares scores, but {names[0]} and {names[1]} used different "
+            f"rubrics: score {names[0]} again with the rubric of {names[1]} "
+            f"(assay score {run_a} -r RUBRIC -o FOLDER), or leave out --fail-if-worse"
+        )
     page = comparison.page(names, flips, only_differing=differs)
     if differs:
-        differing = [flip for flip in comparison.flips if flip.differs][:flips]
-        _print_with_transcripts(page, layout, differing, names, first, second)
+        differing = [flip for flip in comparison.flips if flip.differs]
+        _print_with_transcripts(page, layout, differing[:flips], names, first, second)
     else:
         print(format_page(page, layout))
     if fail_if_worse:
+        # The title says which run is better. Standard output may go to a file.
         print(escape_control_characters(page.title), file=sys.stderr)
-    if not any(figure.examples for figure in (comparison.score, *comparison.criteria)):
-        return EXIT_ERROR
+    differences = [comparison.score, *comparison.criteria]
+    if not any(difference.examples for difference in differences):
+        return EXIT_ERROR  # no example has a value in both runs
     return _choose_exit_code([comparison.score], fail_if_worse=fail_if_worse)
 
 
-def _describe_other_rubric(name_a: str, name_b: str, run_a: str) -> str:
-    return (
-        f"--fail-if-worse compares scores, but {name_a} and {name_b} used different rubrics: score "
-        f"{name_a} again with the rubric of {name_b} (assay score {run_a} -r RUBRIC -o FOLDER), or "
-        "leave out --fail-if-worse"
-    )
-
-
-def _choose_exit_code(scores: Sequence[trust.Difference], *, fail_if_worse: bool) -> int:
+def _choose_exit_code(score_differences: Sequence[trust.Difference], *, fail_if_worse: bool) -> int:
+    """Return the exit code of a comparison, or of several pairs of runs."""
     if not fail_if_worse:
         return EXIT_OK
-    if not all(score.examples for score in scores):
+    if not all(score.examples for score in score_differences):  # a pair has nothing in common
         return EXIT_ERROR
-    if any(score.direction == "worse" for score in scores):
+    if any(score.direction == "worse" for score in score_differences):
         return EXIT_THRESHOLD
     return EXIT_OK
 
@@ -126,43 +125,48 @@ def _compare_folders(
                 f"{folder_a} has nothing to be compared with: name two runs, or two folders of runs"
             )
         comparison = trust.compare_all(runs_a)
-        print(format_page(comparison.page(comparison.decide()), layout))
+        best_run = comparison.decide()  # a sentence, the title of the page
+        print(format_page(comparison.page(best_run), layout))
         return EXIT_OK if comparison.pairs else EXIT_USAGE
     runs_b = _open_runs(folder_b)
-    shared = [name for name in runs_a if name in runs_b]
-    if not shared:
+    shared_names = [name for name in runs_a if name in runs_b]
+    if not shared_names:
         raise click.UsageError(
             f"no run has the same name in {folder_a} and {folder_b}: name two runs, or two folders "
             "of runs with the same names"
         )
-    all_runs: dict[str, runs.Run] = {}
+    runs_by_path: dict[str, runs.Run] = {}
     pairs: list[tuple[str, str]] = []
-    for name in shared:
-        pair = (f"{folder_a}/{name}", f"{folder_b}/{name}")
-        all_runs |= dict(zip(pair, (runs_a[name], runs_b[name]), strict=True))
-        pairs.append(pair)
-    comparison = trust.compare_pairs(all_runs, pairs)
+    for name in shared_names:
+        path_a = f"{folder_a}/{name}"
+        path_b = f"{folder_b}/{name}"
+        runs_by_path[path_a] = runs_a[name]
+        runs_by_path[path_b] = runs_b[name]
+        pairs.append((path_a, path_b))
+    comparison = trust.compare_pairs(runs_by_path, pairs)
     page = comparison.page(comparison.decide_by_pair())
     print(format_page(page, layout))
     if fail_if_worse:
         print(escape_control_characters(page.title), file=sys.stderr)
-        if comparison.refused:
+        if comparison.refused:  # pairs that cannot be compared, with the reason
             return EXIT_USAGE
     return _choose_exit_code([pair.score for pair in comparison.pairs], fail_if_worse=fail_if_worse)
 
 
 def _open_runs(folder: str) -> dict[str, runs.Run]:
-    """Open all runs in a folder, by their paths in it."""
+    """Open all runs in a folder, by their paths relative to it; a run itself, by its name."""
     from assay.runs.listing import find_runs  # slow to load
 
     try:
         paths = find_runs(folder)
     except runs.RunError as error:
         raise click.UsageError(str(error)) from None
-    return {
-        str(path.relative_to(folder)) if path != Path(folder) else path.name: open_run(str(path))
-        for path in paths
-    }
+    opened: dict[str, runs.Run] = {}
+    for path in paths:
+        is_folder_itself = path == Path(folder)
+        name = path.name if is_folder_itself else str(path.relative_to(folder))
+        opened[name] = open_run(str(path))
+    return opened
 
 
 def _print_with_transcripts(
@@ -173,8 +177,10 @@ def _print_with_transcripts(
     first: runs.Run,
     second: runs.Run,
 ) -> None:
-    """Print the page, and both transcripts of each of these rollouts."""
-    pairs = [(first.row(*key), second.row(*key)) for key in (flip.key for flip in flips)]
+    """Print the page, and the transcripts in both runs of each flip: a rollout whose result changed."""
+    pairs: list[tuple[runs.Row, runs.Row]] = []
+    for flip in flips:
+        pairs.append((first.row(*flip.key), second.row(*flip.key)))
     if layout == "json":
         transcripts = [
             {

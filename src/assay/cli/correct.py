@@ -74,6 +74,7 @@ def command(earlier_run: str | None, **values: Any) -> int:
 
 
 def _make_figures_table(correction: trust.Correction) -> Section:
+    """Return the table with a row for each figure: as the judge gives it, corrected, and by labels."""
     columns = (
         "",
         "judge",
@@ -102,7 +103,11 @@ def _make_figures_table(correction: trust.Correction) -> Section:
 
 
 def _describe_labels_to_halve(figure: trust.Corrected) -> str:
-    """Return how many more labels would halve the interval of a correction."""
+    """Return how many more labels would halve the interval of a correction.
+
+    If no number of them would, return the share of the interval that remains when every rollout is
+    labelled.
+    """
     if not figure.corrected:
         return "–"
     if figure.more_labels is not None:
@@ -122,12 +127,14 @@ def _make_rates_table(correction: trust.Correction) -> Section:
 
 
 def _make_drift_table(drift: trust.Drift) -> Section:
+    """Return the table of how the judge's answers to each criterion moved since the earlier run."""
     columns = ("since the earlier run", "before", "now", "change", "p", "agrees with people")
     rows: list[tuple[object, ...]] = []
     for criterion in drift.criteria:
         accuracy = ""
-        if criterion.accuracy:
-            accuracy = " to ".join(format_value_of(estimate) for estimate in criterion.accuracy)
+        if criterion.accuracy is not None:  # None if the rollouts have no labels
+            accuracy_before, accuracy_now = criterion.accuracy
+            accuracy = f"{format_value_of(accuracy_before)} to {format_value_of(accuracy_now)}"
         rows.append(
             (
                 criterion.name,
@@ -142,19 +149,23 @@ def _make_drift_table(drift: trust.Drift) -> Section:
 
 
 def _describe_drift(drift: trust.Drift) -> Iterator[str]:
-    if drift.moved:
-        yield f"the judge has changed on {', '.join(drift.moved)}"
+    """Yield on which criteria the judge has changed, and how many rollouts cannot tell."""
+    criteria = drift.moved
+    if criteria:
+        yield f"the judge has changed on {', '.join(criteria)}"
     else:
         yield "there is no evidence that the judge has changed"
-    if drift.changed:
+    changed_rollouts = drift.changed
+    if changed_rollouts:
         yield (
-            f"{format_count(drift.changed, 'rollout')} with another completion say nothing about "
-            "the judge"
+            f"{format_count(changed_rollouts, 'rollout')} with another completion say nothing "
+            "about the judge"
         )
 
 
 def _make_notes(correction: trust.Correction) -> Iterator[str]:
-    if correction.no_score:
+    """Yield what was not corrected or left out, and why, and what the labels allow to conclude."""
+    if correction.no_score:  # why there is no corrected score
         yield f"score: {correction.no_score}"
     yield from _describe_refusals(correction.figures)
     for figure in correction.figures:

@@ -56,19 +56,19 @@ class LabelOptions:
 
 def describe_label_use(result: trust.Agreement | trust.Correction) -> Iterator[str]:
     """Yield which labels were left out, and which may belong to another row."""
-    for name, labels in result.other_wording.items():
+    for criterion, label_count in result.other_wording.items():
         yield (
-            f"left out: {format_count(labels, 'label')} on {name}, made for another wording "
-            "(--any-wording includes them)"
+            f"left out: {format_count(label_count, 'label')} on {criterion}, made for another "
+            "wording (--any-wording includes them)"
         )
     if result.changed_text:
-        labels = sum(result.changed_text.values())
+        label_count = sum(result.changed_text.values())
         yield (
-            f"left out: {format_count(labels, 'label')} whose prompt or completion is not in this "
-            f"run: {trust.quote_some(list(result.changed_text))}"
+            f"left out: {format_count(label_count, 'label')} whose prompt or completion is not in "
+            f"this run: {trust.quote_some(list(result.changed_text))}"
         )
-    for reason, labels in result.skipped.items():
-        yield f"left out: {format_count(labels, 'label')}, {reason}"
+    for reason, label_count in result.skipped.items():
+        yield f"left out: {format_count(label_count, 'label')}, {reason}"
     if result.moved:
         yield (
             f"{format_count(result.moved, 'label')} used for the row that has their text: it had "
@@ -83,24 +83,26 @@ def describe_label_use(result: trust.Agreement | trust.Correction) -> Iterator[s
 
 
 def describe_sample(result: trust.Agreement | trust.Correction) -> Iterator[str]:
-    """Yield whether the labelled rollouts look like a random sample, and what that allows."""
+    """Yield whether the labelled rollouts look like a random sample, and what can be concluded."""
+    # Each selection is a significant difference of the labelled rollouts from the others.
     differs_by_verdict = any(selection.by == "verdict" for selection in result.selection)
     for selection in result.selection:
         # A difference in scores follows from a difference in verdicts.
         if selection.by == "score" and differs_by_verdict:
             continue
-        criterion = ""
+        about_criterion = ""
         if selection.criterion:
-            criterion = f"{selection.criterion}: "
+            about_criterion = f"{selection.criterion}: "
         yield (
-            f"{criterion}the labelled rollouts are not a random sample by {selection.by} "
+            f"{about_criterion}the labelled rollouts are not a random sample by {selection.by} "
             f"({format_p_value_equation(selection.p)}): {selection.observation}"
         )
         yield f"  can be concluded: {selection.valid}"
         yield f"  cannot be concluded: {selection.invalid}"
-    if result.selection or result.rollouts is None:
+    if result.selection or result.rollouts is None:  # None if the run is not known
         return
-    if result.rollouts > result.labelled_rollouts:
+    has_unlabelled = result.rollouts > result.labelled_rollouts
+    if has_unlabelled:
         yield (
             "these figures describe the run if the labelled rollouts were drawn at random; "
             "the tests of verdicts, scores and order found no evidence against that"

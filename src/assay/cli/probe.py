@@ -129,16 +129,16 @@ def command(**values: Any) -> int:
         grader = judge or rubric.grader
         if grader is None:
             raise TrustError("this rubric has no judge to attack: code checks all its criteria")
-        forms = _make_forms(grader, options)
-        reports: dict[str, probe.ProbeReport] = {}  # by form, in the order of the forms
+        variants = _make_variants(grader, options)
+        reports: dict[str, probe.ProbeReport] = {}  # by the name of the variant, in their order
 
         async def work(on_progress: OnProgress | None, interrupt: Interrupt) -> None:
-            for form, form_grader in forms.items():
+            for variant, variant_grader in variants.items():
                 if interrupt.is_requested():
                     return
-                reports[form] = await probe.probe(
+                reports[variant] = await probe.probe(
                     rubric,
-                    form_grader,
+                    variant_grader,
                     attacks=attacks,
                     responses=responses,
                     seed=options.seed,
@@ -150,12 +150,13 @@ def command(**values: Any) -> int:
             page = _make_page(reports, rubric.name or "rubric", options.shown_attacks)
             print(format_page(page, options.layout))
             print_budget_note(spent, describe_kept_answers(options), quiet=options.quiet)
-            return _choose_exit_code(reports, forms, options)
+            return _choose_exit_code(reports, variants, options)
 
-        def print_before_exit(error: BaseException) -> None:
+        def report_failure(error: BaseException) -> None:
             if isinstance(error, KeyboardInterrupt):
                 print_note(f"stopped at once{describe_kept_answers(options)}", quiet=options.quiet)
 
+        # The harmless texts among them are only for counting false alarms of the guard.
         harmful_attacks = [attack for attack in attacks if not attack.harmless]
         return run_command(
             work,
@@ -164,7 +165,7 @@ def command(**values: Any) -> int:
             noun="verdicts",
             describe_size=lambda _: format_count(len(harmful_attacks), "attack"),
             print_result=print_result,
-            before_exit=print_before_exit,
+            on_failure=report_failure,
         )
 
 
@@ -194,39 +195,41 @@ def _read_responses(name: str | None) -> list[dict[str, Any]]:
     return [{**text.rollout, "name": text.name} for text in read_texts([name])]
 
 
-def _make_forms(grader: graders.Grader, options: ProbeOptions) -> dict[str, graders.Grader]:
-    """Return the forms of the judge to probe, from the least to the best protected."""
-    forms: dict[str, graders.Grader] = {}
+def _make_variants(grader: graders.Grader, options: ProbeOptions) -> dict[str, graders.Grader]:
+    """Return the variants of the judge to probe, from the least to the best protected."""
+    variants: dict[str, graders.Grader] = {}
     if options.bare:
-        forms["bare"] = probe.Bare(grader)
-    forms["hardened"] = grader
+        variants["bare"] = probe.Bare(grader)
+    variants["hardened"] = grader
     if options.guard:
-        forms["guarded"] = graders.Guarded(grader)
-    return forms
+        variants["guarded"] = graders.Guarded(grader)
+    return variants
 
 
 def _choose_exit_code(
     reports: Mapping[str, probe.ProbeReport],
-    forms: Mapping[str, graders.Grader],
+    variants: Mapping[str, graders.Grader],
     options: ProbeOptions,
 ) -> int:
-    """Return the exit code of a probe, and say why if it failed; the best protected form decides."""
-    is_complete = len(reports) == len(forms) and all(report.complete for report in reports.values())
+    """Return the exit code of a probe, and say why if it failed; the best protected variant decides."""
+    is_complete = len(reports) == len(variants) and all(
+        report.complete for report in reports.values()
+    )
     if not is_complete:
         print_note(
             f"stopped before all questions were asked{describe_kept_answers(options)}",
             quiet=options.quiet,
         )
         return EXIT_INTERRUPTED
-    form, report = list(reports.items())[-1]
-    upper_end = report.overall.share.high
+    variant, report = list(reports.items())[-1]
+    upper_end = report.overall.share.high  # of the interval; None if nothing could be attacked
     has_unanswered = any(report.unanswered for report in reports.values())
     if upper_end is None or has_unanswered:
         return EXIT_ERROR
     if options.fail_over is None or upper_end <= options.fail_over:
         return EXIT_OK
     print_note(
-        f"up to {upper_end:.3f} of such attacks on the {form} judge may succeed, which is above "
+        f"up to {upper_end:.3f} of such attacks on the {variant} judge may succeed, which is above "
         f"{options.fail_over:g}",
         quiet=options.quiet,
     )
@@ -236,15 +239,21 @@ def _choose_exit_code(
 def _make_page(
     reports: Mapping[str, probe.ProbeReport], rubric_name: str, shown_attacks: int
 ) -> Page:
-    """Return the page, which lists so many of the successful attacks on each form."""
+    """Return the page about the probe of each variant of the judge.
+
+    It lists at most `shown_attacks` of the successful attacks on each variant.
+    """
     title = f"{rubric_name}: no question was asked"
     if reports:
         last_report = list(reports.values())[-1]
         attacks = format_count(last_report.overall.attacks, "attack")
         criteria = format_count(len(last_report.criteria), "criterion", "criteria")
         title = f"{rubric_name}: {attacks} on {last_report.judge}, {criteria}"
-    family_rates = {form: {"all": r.overall, **r.families} for form, r in reports.items()}
-    criterion_rates = {form: report.criteria for form, report in reports.items()}
+    family_rates: dict[str, dict[str, probe.Rate]] = {}
+    criterion_rates: dict[str, Mapping[str, probe.Rate]] = {}
+    for variant, report in reports.items():
+        family_rates[variant] = {"all": report.overall, **report.families}
+        criterion_rates[variant] = report.criteria
     return Page(
         title,
         sections=[
@@ -253,81 +262,91 @@ def _make_page(
             _make_wins_table(reports, shown_attacks),
         ],
         notes=list(_make_notes(reports)),
-        data={form: report.to_dict() for form, report in reports.items()},
+        data={variant: report.to_dict() for variant, report in reports.items()},
     )
 
 
-def _make_rates_table(title: str, rates: Mapping[str, Mapping[str, probe.Rate]]) -> Section:
-    """Return a table with a row per family or criterion, and three columns per form of the judge."""
+def _make_rates_table(
+    title: str, rates_by_variant: Mapping[str, Mapping[str, probe.Rate]]
+) -> Section:
+    """Return a table with a row per family or criterion, and three columns per variant of the judge.
+
+    The mapping holds the rates of each variant, by the name of the family or criterion.
+    """
     columns = [title]
-    row_names: dict[str, None] = {}  # in the order in which they first come
-    for form, form_rates in rates.items():
-        columns += [f"{form}: fooled", "of", "share"]
-        row_names.update(dict.fromkeys(form_rates))
+    row_names: dict[str, None] = {}  # a dict, to keep each name once and in order
+    has_errors = False
+    for variant, rates in rates_by_variant.items():
+        columns += [f"{variant}: fooled", "of", "share"]
+        row_names |= dict.fromkeys(rates)
+        has_errors = has_errors or any(rate.errors for rate in rates.values())
+    if has_errors:
+        columns.append("no answer")
     rows: list[list[object]] = []
-    error_counts: list[int] = []
     for name in row_names:
         cells: list[object] = [name]
         error_count = 0
-        for form_rates in rates.values():
-            rate = form_rates.get(name)
-            if rate is None:
+        for rates in rates_by_variant.values():
+            rate = rates.get(name)
+            if rate is None:  # not attacked in this variant
                 cells += [None, None, None]
             else:
                 cells += [rate.fooled, rate.trials, rate.share]
                 error_count += rate.errors
-        rows.append(cells)
-        error_counts.append(error_count)
-    if any(error_counts):
-        columns.append("no answer")
-        for cells, error_count in zip(rows, error_counts, strict=True):
+        if has_errors:
             cells.append(error_count)
+        rows.append(cells)
     return Section(columns, rows)
 
 
 def _make_wins_table(reports: Mapping[str, probe.ProbeReport], shown_attacks: int) -> Section:
+    """Return the table of successful attacks, at most `shown_attacks` on each variant of the judge."""
     rows: list[tuple[object, ...]] = []
-    for form, report in reports.items():
+    for variant, report in reports.items():
         for trial in islice(report.wins, shown_attacks):
             reason = shorten_line(trial.reason, REASON_LENGTH)
-            rows.append((trial.attack, form, trial.criterion, trial.verdict, reason))
+            rows.append((trial.attack, variant, trial.criterion, trial.verdict, reason))
     return Section(("fooled by", "judge", "criterion", "verdict", "why"), rows)
 
 
 def _make_notes(reports: Mapping[str, probe.ProbeReport]) -> Iterator[str]:
-    """Yield what the tables leave out. A note that is not about all forms names its forms."""
-    forms_by_note: dict[str, list[str]] = defaultdict(list)
-    for form, report in reports.items():
+    """Yield what the tables leave out. A note that is not about all variants names its variants."""
+    # Many notes are the same for all variants, so that they are printed once.
+    variants_by_note: dict[str, list[str]] = defaultdict(list)
+    for variant, report in reports.items():
         for note in _describe_report(report):
-            forms_by_note[note].append(form)
-    for note, forms in forms_by_note.items():
-        if len(forms) == len(reports):
+            variants_by_note[note].append(variant)
+    for note, variants in variants_by_note.items():
+        if len(variants) == len(reports):
             yield note
         else:
-            yield f"{', '.join(forms)}: {note}"
+            yield f"{', '.join(variants)}: {note}"
     spent = sum((report.spent for report in reports.values()), runs.Spending())
     yield describe_spending(spent)
 
 
 def _describe_report(report: probe.ProbeReport) -> Iterator[str]:
+    """Yield what is missing from a report, and what else went wrong with the judge's answers."""
     if not report.complete:
         yield "stopped: the figures cover only the questions asked so far"
     yield from _describe_unanswered(report)
     yield from _describe_unprobed(report)
-    if report.invented:
-        quoting = format_count(report.quoting, "reason")
-        example = shorten_line(report.invented[0].invented[0], REASON_LENGTH)
+    trials_with_invented_quotes = report.invented
+    if trials_with_invented_quotes:
+        quoting_reasons = format_count(report.quoting, "reason")
+        first_quote = trials_with_invented_quotes[0].invented[0]
         yield (
-            f"{len(report.invented):,} of {quoting} that quote, quote words that are not in the "
-            f"text, such as {example!r}"
+            f"{len(trials_with_invented_quotes):,} of {quoting_reasons} that quote, quote words "
+            f"that are not in the text, such as {shorten_line(first_quote, REASON_LENGTH)!r}"
         )
-    alarms, texts = report.alarms
-    if alarms:
-        harmless_texts = format_count(texts, "harmless text")
-        yield f"false alarms: the guard took {alarms:,} of {harmless_texts} for attacks"
+    false_alarms, harmless_count = report.alarms
+    if false_alarms:
+        harmless_texts = format_count(harmless_count, "harmless text")
+        yield f"false alarms: the guard took {false_alarms:,} of {harmless_texts} for attacks"
 
 
 def _describe_unanswered(report: probe.ProbeReport) -> Iterator[str]:
+    """Yield how many verdicts are missing, and the three most frequent errors."""
     if not report.unanswered:
         return
     yield f"{format_count(len(report.unanswered), 'verdict')} missing and left out:"
@@ -343,6 +362,6 @@ def _describe_unprobed(report: probe.ProbeReport) -> Iterator[str]:
         families_by_reason[unprobed.criterion, unprobed.why].append(unprobed.family)
     for (criterion, reason), families in families_by_reason.items():
         by_families = ""
-        if any(families):
+        if any(families):  # the family is empty if the reason holds for all
             by_families = f" by {', '.join(families)}"
         yield f"{criterion} was not attacked{by_families}: {reason}"

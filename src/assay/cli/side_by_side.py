@@ -17,12 +17,15 @@ _MIN_WIDTH = 20  # of a column, in characters
 
 
 def build_transcript_table(title: str, names: tuple[str, str], pair: Sequence[runs.Row]) -> Section:
-    """Return a table with the messages of both rollouts, prompt and completion apart."""
+    """Return a table of both rollouts, with their messages in two columns under the names."""
     return Section((title, *names), [("", *cells) for cells in _pair_messages(pair)])
 
 
 def format_transcripts(title: str, names: tuple[str, str], pair: Sequence[runs.Row]) -> str:
-    """Return both transcripts as two columns of wrapped text, as wide as the terminal."""
+    """Return both transcripts as two columns of wrapped text, as wide as the terminal.
+
+    `names` are the headings of the columns.
+    """
     terminal_width = shutil.get_terminal_size((120, 24)).columns
     width = max(_MIN_WIDTH, (terminal_width - len(_GAP)) // 2)
     lines = [colour_text(escape_control_characters(title), "bold")]
@@ -34,18 +37,17 @@ def format_transcripts(title: str, names: tuple[str, str], pair: Sequence[runs.R
 
 
 def _pair_messages(pair: Sequence[runs.Row]) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of both conversations: first those of the prompts, then the completions."""
+    """Yield the messages of both conversations beside each other, as text.
+
+    The completions start on the same line, even if one prompt has more messages than the other.
+    """
     first, second = [
         read_parts(row.fields.get("prompt"), row.fields.get("completion")) for row in pair
     ]
     for in_prompt in (True, False):
-        first_parts = [part for part in first if part.in_prompt is in_prompt]
-        second_parts = [part for part in second if part.in_prompt is in_prompt]
-        for first_part, second_part in zip_longest(first_parts, second_parts):
-            cells: list[str] = []
-            for part in (first_part, second_part):
-                cells.append("" if part is None else format_part(part))
-            yield cells[0], cells[1]
+        first_texts = [format_part(part) for part in first if part.in_prompt is in_prompt]
+        second_texts = [format_part(part) for part in second if part.in_prompt is in_prompt]
+        yield from zip_longest(first_texts, second_texts, fillvalue="")
 
 
 def _format_cells(cells: tuple[str, str], width: int) -> Iterator[str]:
@@ -56,6 +58,7 @@ def _format_cells(cells: tuple[str, str], width: int) -> Iterator[str]:
 
 
 def _wrap(text: str, width: int) -> list[str]:
+    """Return the lines of a text, with long ones divided at spaces; empty lines are kept."""
     lines: list[str] = []
     for line in escape_control_characters(text).expandtabs(4).splitlines():
         lines += textwrap.wrap(line, width, drop_whitespace=False) or [""]

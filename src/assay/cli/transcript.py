@@ -13,22 +13,22 @@ from assay.messages import Part, read_parts
 
 
 def format_whole_row(row: runs.Row) -> str:
-    """Return the conversation and the other fields of a row, and then its report."""
+    """Return a row as text: conversation, other columns, cost and time, and then its report."""
     lines = list(_list_conversation(row))
-    # The run has the last two under the names `example` and `sample` too.
+    if "answer" in row.fields:
+        lines.append(f"answer: {_format_value(row.fields['answer'])}")
+    # The conversation is above. The example and the sample are in the title of the report.
     shown_elsewhere = ("prompt", "completion", "answer", "example_id", "sample")
-    other_names = [name for name in row.fields if name not in shown_elsewhere]
-    for name in ("answer", *other_names):
-        if name in row.fields:
-            lines.append(f"{name}: {_format_value(row.fields[name])}")
-    for role, spent in (("model", row.spent_on_model), ("judge", row.spent_on_judge)):
-        parts: list[str] = []
-        if role == "model" and row.model:
-            parts.append(row.model)
-        if spent.calls or spent.hits:
-            parts.append(describe_spending(spent))
-        if parts:
-            lines.append(f"{role}: {', '.join(parts)}")
+    for name, value in row.fields.items():
+        if name not in shown_elsewhere:
+            lines.append(f"{name}: {_format_value(value)}")
+    model_parts = [row.model] if row.model else []
+    if row.spent_on_model.calls or row.spent_on_model.hits:
+        model_parts.append(describe_spending(row.spent_on_model))
+    if model_parts:
+        lines.append(f"model: {', '.join(model_parts)}")
+    if row.spent_on_judge.calls or row.spent_on_judge.hits:
+        lines.append(f"judge: {describe_spending(row.spent_on_judge)}")
     if row.timing:
         seconds = ", ".join(f"{name} {value:.2f} s" for name, value in row.timing.items())
         lines.append(f"timing: {seconds}")
@@ -37,7 +37,7 @@ def format_whole_row(row: runs.Row) -> str:
 
 
 def _list_conversation(row: runs.Row) -> Iterator[str]:
-    """Yield the lines of prompt and completion: a text beside its name, or a message on each line."""
+    """Yield the prompt and the completion: a text on the line of its name, messages below it."""
     prompt = row.fields.get("prompt")
     completion = row.fields.get("completion")
     parts = read_parts(prompt, completion)
@@ -52,7 +52,7 @@ def _list_conversation(row: runs.Row) -> Iterator[str]:
 
 
 def format_part(part: Part) -> str:
-    """Return a piece of a conversation, with who says it and what it is."""
+    """Return a piece of a conversation, such as a text or a tool call, after who says it."""
     if part.kind == "text":
         return f"{part.role}: {part.text}"
     if part.kind == "call":
@@ -85,12 +85,13 @@ def format_requests(row: runs.Row) -> str:
     """Return every request that was saved with a row, as it was sent, and what was replied."""
     blocks: list[str] = []
     for call in row.calls:
-        role = "to the judge" if call.get("role", "judge") == "judge" else "to the model under test"
-        title = f"request {role}, {call['model']}"
+        is_to_judge = call.get("role", "judge") == "judge"
+        role = "the judge" if is_to_judge else "the model under test"
+        title = f"request to {role}, {call['model']}"
         if call.get("criterion"):
             title += f", about {call['criterion']}"
-        lines = [title, _format_request(call)]
-        lines += [_REPLY_TITLES[call["source"]], _indent(str(call["reply"]))]
+        reply_title = _REPLY_TITLES[call["source"]]
+        lines = [title, _format_request(call), reply_title, _indent(str(call["reply"]))]
         blocks.append("\n".join(escape_control_characters(line) for line in lines))
     return "\n\n".join(blocks)
 
