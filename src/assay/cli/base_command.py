@@ -13,8 +13,9 @@ import click
 
 from assay.cli.config import SETTINGS, read_project_config, use_config_file
 
-# What other tools call an option. A command with a judge alone has one model, which is the judge.
-_NAMES_ELSEWHERE: Final = {
+# The names of options in other tools, with our names. In a command without `--model`, the judge is
+# the only model.
+_NAMES_IN_OTHER_TOOLS: Final = {
     "-m": "--judge",
     "--model": "--judge",
     "--epochs": "--samples",
@@ -37,15 +38,18 @@ class ConfigContext(click.Context):
     """A context that takes the defaults of options from the config file."""
 
     def lookup_default(self, name: str, call: bool = True) -> Any:
-        """Return the setting of that name, or the default of the option if there is none."""
-        if name in SETTINGS and not self.resilient_parsing:
-            allow_code = bool(self.params.get("allow_code"))
-            setting = read_project_config(self).get(name, allow_code=allow_code)
-            if setting is not None:
-                if self._is_multiple(name) and not isinstance(setting, list):
-                    return [setting]
-                return cast("object", setting)
-        return super().lookup_default(name, call)
+        """Return the setting of that name in the config file, or click's default if it has none."""
+        is_completing = self.resilient_parsing  # the shell asks what could come next
+        if name not in SETTINGS or is_completing:
+            return super().lookup_default(name, call)
+        # A config file that was found may name Python code only with --allow-code.
+        allow_code = bool(self.params.get("allow_code"))
+        setting = read_project_config(self).get(name, allow_code=allow_code)
+        if setting is None:
+            return super().lookup_default(name, call)
+        if self._is_multiple(name) and not isinstance(setting, list):
+            return [setting]  # the file may hold one value for a repeatable option
+        return cast("object", setting)
 
     def _is_multiple(self, name: str) -> bool:
         """Return whether the option of that name may be given several times."""
@@ -80,17 +84,19 @@ class Command(click.Command):
             self.params.append(_make_config_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments as click does, with errors for mistakes that click does not explain."""
+        is_completing = ctx.resilient_parsing  # the shell asks what could come next
         try:
-            if not ctx.resilient_parsing:
+            if not is_completing:
                 self._reject_typographic_dashes(ctx, args)
                 self._reject_repeated_options(ctx, args)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             options = [name for param in self.get_params(ctx) for name in param.opts]
-            nearest = _NAMES_ELSEWHERE.get(error.option_name)
+            nearest = _NAMES_IN_OTHER_TOOLS.get(error.option_name)
             if nearest not in options:
                 nearest = _find_nearest_option(error.option_name, options)
-            # Not NoSuchOption, which leaves out names that are spelled quite differently.
+            # Not click's NoSuchOption, whose own suggestions lack names that are spelled differently.
             message = f"No such option {error.option_name!r}."
             if nearest is not None:
                 message += f" Did you mean {nearest!r}?"
@@ -98,30 +104,35 @@ class Command(click.Command):
 
     def _reject_repeated_options(self, ctx: click.Context, args: list[str]) -> None:
         """Raise a usage error for an option that is given twice; click would use the last value."""
-        _, _, given_params = self.make_parser(ctx).parse_args(args=list(args))
-        for param, times in Counter(given_params).items():
+        # click's parser returns the parameters in the order in which they were typed, with repeats.
+        _, _, typed_params = self.make_parser(ctx).parse_args(args=list(args))
+        for param, times in Counter(typed_params).items():
             if times > 1 and isinstance(param, click.Option) and not param.multiple:
-                name = max(param.opts, key=len)
-                raise click.UsageError(f"{name} was given {times} times: give it once", ctx)
+                long_name = max(param.opts, key=len)
+                raise click.UsageError(f"{long_name} was given {times} times: give it once", ctx)
 
     def _reject_typographic_dashes(self, ctx: click.Context, args: Sequence[str]) -> None:
         """Raise a usage error for an option with the dash of a word processor, as in `–limit`."""
         options = {name for param in self.get_params(ctx) for name in param.opts}
         for arg in args:
-            if arg == "--":
+            if arg == "--":  # only arguments follow
                 return
             match = re.fullmatch(r"-?[–—−]+(?P<name>[a-z][a-z-]*)(=.*)?", arg, re.DOTALL)
             if match is None:
                 continue
-            for option in (f"-{match['name']}", f"--{match['name']}"):
+            short_option = f"-{match['name']}"
+            long_option = f"--{match['name']}"
+            for option in (short_option, long_option):
                 if option in options:
                     raise click.UsageError(
                         f"{arg!r} begins with a typographic dash: write {option}", ctx
                     )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options into the help: the main ones, those with a section, and the others."""
+        # Options as click formats them, names and help, by the title of their section.
         sections: dict[str, list[tuple[str, str]]] = {}
-        main_options: dict[str, tuple[str, str]] = {}
+        main_options: dict[str, tuple[str, str]] = {}  # by the name of the parameter
         for param in self.get_params(ctx):
             names_and_help = param.get_help_record(ctx)
             if not isinstance(param, click.Option) or names_and_help is None:
@@ -142,6 +153,7 @@ class Command(click.Command):
             formatter.write_dl(other_options)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the epilog into the help, and then the example."""
         super().format_epilog(ctx, formatter)
         indent = " " * (formatter.current_indent + formatter.indent_increment)
         with formatter.section("Example"):
@@ -158,6 +170,7 @@ def _find_nearest_option(name: str, options: list[str]) -> str | None:
     """
     name = name.lstrip("-")
     words = set(name.split("-"))
+    # Each with what it is compared by, the most important first.
     candidates: list[tuple[bool, float, float, str]] = []
     for option in options:
         if not option.startswith("--"):

@@ -70,9 +70,9 @@ def command() -> None:
 @click.option("--limit", metavar="N", type=count, help="How many verdicts to show.")
 @_selection_options
 @_cache_option
-def inspect(cache: str | None, as_json: bool, limit: int | None, **selected: Any) -> None:
+def inspect(cache: str | None, as_json: bool, limit: int | None, **filters: Any) -> None:
     """Print how many verdicts there are, or the verdicts that the options select."""
-    selection = _make_selection(**selected)
+    selection = _make_selection(**filters)
     selects_all = selection == verdict_cache.Selection()
     with _open_store(cache) as store:
         if selects_all and limit is None:
@@ -80,17 +80,21 @@ def inspect(cache: str | None, as_json: bool, limit: int | None, **selected: Any
             return
         for key, verdict in store.entries(selection, limit=limit):
             if as_json:
-                print(json.dumps({**asdict(key), **json.loads(verdict.line)}))
+                verdict_data = json.loads(verdict.line)  # the line is JSON, as it is stored
+                print(json.dumps({**asdict(key), **verdict_data}))
                 continue
-            summary = " ".join(str(verdict.verdict).split())[:160]
-            print(f"{_format_time(verdict.created)}  {key.judge}  {key.question[:12]}  {summary}")
+            answer = " ".join(str(verdict.verdict).split())  # may be a whole reply, on many lines
+            print(
+                f"{_format_time(verdict.created)}  {key.judge}  {key.question[:12]}  {answer[:160]}"
+            )
 
 
 def _print_statistics(store: verdict_cache.Store, *, as_json: bool) -> None:
+    """Print the number of verdicts, in total and by judge, with their size, cost and age."""
     stats = store.stats()
-    judges = dict(stats.judges or {})
+    verdicts_by_judge = dict(stats.judges or {})
     if as_json:
-        print(json.dumps({**asdict(stats), "judges": judges}))
+        print(json.dumps({**asdict(stats), "judges": verdicts_by_judge}))
         return
     verdicts = format_count(stats.verdicts, "verdict")
     print(
@@ -98,7 +102,7 @@ def _print_statistics(store: verdict_cache.Store, *, as_json: bool) -> None:
     )
     if stats.oldest is not None and stats.newest is not None:
         print(f"from {_format_time(stats.oldest)} to {_format_time(stats.newest)}")
-    for judge, verdict_count in judges.items():
+    for judge, verdict_count in verdicts_by_judge.items():
         print(f"{verdict_count:>9,}  {judge}")
 
 
@@ -110,9 +114,9 @@ def _format_time(timestamp: float) -> str:
 @click.option("--all", "delete_all", is_flag=True, help="Delete every verdict.")
 @_selection_options
 @_cache_option
-def prune(cache: str | None, delete_all: bool, **selected: Any) -> None:
+def prune(cache: str | None, delete_all: bool, **filters: Any) -> None:
     """Delete verdicts."""
-    selection = _make_selection(**selected)
+    selection = _make_selection(**filters)
     selects_all = selection == verdict_cache.Selection()
     if selects_all and not delete_all:
         raise click.UsageError(
@@ -136,9 +140,9 @@ def prune(cache: str | None, delete_all: bool, **selected: Any) -> None:
 )
 @_selection_options
 @_cache_option
-def export(cache: str | None, output: str, **selected: Any) -> None:
+def export(cache: str | None, output: str, **filters: Any) -> None:
     """Print verdicts as JSON lines."""
-    selection = _make_selection(**selected)
+    selection = _make_selection(**filters)
     exported = 0
     with _open_store(cache) as store, click.open_file(output, "w", encoding="utf-8") as file:
         for line in verdict_cache.export_lines(store, selection):
@@ -166,7 +170,7 @@ def _open_store(
     from assay.cache.store import file_of
 
     address = cache or verdict_cache.default_place()
-    file = file_of(address)
+    file = file_of(address)  # None if the address is that of a database server
     if file is not None and not file.exists() and not create:
         raise CacheError(f"there is no cache at {file}: nothing has been graded with it yet")
     return closing(verdict_cache.open_store(address))

@@ -154,7 +154,7 @@ def read_project_config(ctx: click.Context) -> Config:
 
     It is read once per command.
     """
-    shared = ctx.find_root().meta
+    shared = ctx.find_root().meta  # `use_config_file` puts the config that was named here
     if "assay.config" not in shared:
         shared["assay.config"] = Config.find(Path.cwd())
     return shared["assay.config"]
@@ -212,7 +212,7 @@ def _read_table(path: Path) -> Mapping[str, Any] | None:
 
 
 def _check_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings by the names of options; paths are those below the folder of the file."""
+    """Return the settings of a file by the names of their options, after checking each."""
     settings: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -225,7 +225,7 @@ def _check_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_models(path: Path, tables: object) -> dict[str, dict[str, Any]]:
-    """Return the settings of models under test, by the name of their table."""
+    """Return the settings of models under test, by the name of their table, after checking each."""
     if not isinstance(tables, Mapping):
         raise ConfigError(
             f"{path}: models is {format_value(tables)}: give a table for each model, such as "
@@ -270,7 +270,11 @@ def _read_pyproject_table(path: Path) -> Mapping[str, Any] | None:
 def _check_value(
     path: Path, key: str, value: object, *, known: Mapping[str, type], prefix: str = ""
 ) -> None:
-    """Raise `ConfigError` if the key is unknown or the value has the wrong type."""
+    """Raise `ConfigError` if the key is unknown or the value has the wrong type.
+
+    `known` holds the types by key, and `prefix` is what the message writes before the key: the
+    name of its table.
+    """
     name = key.replace("-", "_")
     if name not in known:
         known_keys = [setting.replace("_", "-") for setting in known]
@@ -278,6 +282,7 @@ def _check_value(
             f"{path}: there is no setting {prefix + key!r}: {suggest_word(key, known_keys)}"
         )
     expected_type = known[name]
+    # In Python a bool is also an int, but true is not a number in a config file.
     if expected_type is bool:
         is_valid = isinstance(value, bool)
     elif expected_type is float:

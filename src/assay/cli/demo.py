@@ -75,6 +75,8 @@ def _start_judge(port: int) -> Generator[ModelServer]:
     """Start the scripted judge, and stop it at the end."""
     from assay.testing import ModelServer
 
+    # The stack keeps the body of the `with` out of the `try`, so that only errors of the start are
+    # caught.
     with ExitStack() as stack:
         try:
             judge = stack.enter_context(ModelServer(answer_by_script, name=JUDGE_NAME, port=port))
@@ -106,7 +108,8 @@ def _score_answers(ctx: click.Context, target: Path, judge: str) -> None:
         str(target / "run"),
     ]
     click.echo(f"$ assay score {shlex.join(arguments)}")
-    with score_command.make_context("score", [*arguments, "--no-cache"], parent=ctx) as score_ctx:
+    arguments.append("--no-cache")  # the user's cache should not hold verdicts of a script
+    with score_command.make_context("score", arguments, parent=ctx) as score_ctx:
         score_command.invoke(score_ctx)
 
 

@@ -87,16 +87,17 @@ def command(
 
 
 def _list_settings(ctx: click.Context, config: Config) -> Iterator[tuple[str, str, str]]:
-    """Yield the settings that have a value, with it and where it comes from."""
+    """Yield the name, the value and the source of every setting that has a value."""
     defaults = _find_defaults()
     for name in SETTINGS:
         option = name.replace("_", "-")
-        if name in ctx.params and name != "timeout":
-            value = ctx.params[name]
-            source = ctx.get_parameter_source(name)
-            if source is ParameterSource.COMMANDLINE:
-                yield option, redact(str(value)), f"--{option}"
-                continue
+        # The `--timeout` of this command is for its question to the judge, and not the setting.
+        is_typed = (
+            name != "timeout" and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        )
+        if is_typed:
+            yield option, redact(str(ctx.params[name])), f"--{option}"
+            continue
         variable = f"ASSAY_{name.upper()}"
         if os.environ.get(variable):
             yield option, redact(os.environ[variable]), f"variable {variable}"
@@ -114,22 +115,20 @@ def _find_defaults() -> dict[str, str]:
     from assay.models import Limits
 
     defaults = {"cache": default_place(), "timeout": f"{Limits().timeout:g}"}
-    for command in (score.command, eval.command):
-        for param in command.params:
-            for option in param.opts:
-                name = option.lstrip("-").replace("-", "_")
-                # An option without a value, such as --quiet, is off.
-                if (
-                    name in SETTINGS
-                    and isinstance(param.default, str | int | float)
-                    and param.default is not False
-                ):
-                    defaults[name] = str(param.default)
+    for param in (*score.command.params, *eval.command.params):
+        # An option without a value, such as --quiet, is off by default, which is not worth a line.
+        is_shown = isinstance(param.default, str | int | float) and param.default is not False
+        if not is_shown:
+            continue
+        for option in param.opts:
+            name = option.lstrip("-").replace("-", "_")
+            if name in SETTINGS:
+                defaults[name] = str(param.default)
     return defaults
 
 
 def _find_judge(ctx: click.Context, config: Config, judge: str | None) -> tuple[str | None, str]:
-    """Return the judge that commands would ask, and where it is named; None if it is nowhere."""
+    """Return the judge that commands would ask, and where it is named; None and "" if it is not."""
     if ctx.get_parameter_source("judge") is ParameterSource.COMMANDLINE:
         return judge, "--judge"
     if os.environ.get("ASSAY_JUDGE"):
@@ -161,7 +160,7 @@ def _ask_judge(name: str, timeout: float) -> tuple[bool, str]:
 
 
 def _check_extra(extra: str) -> tuple[str, str]:
-    """Return whether the packages of an extra are installed, and what to install if not."""
+    """Return the state of an extra, and the command that installs it if packages are missing."""
     missing = sorted(set(_list_missing(extra, seen=[])))
     if not missing:
         return "installed", ""
@@ -171,18 +170,23 @@ def _check_extra(extra: str) -> tuple[str, str]:
 
 
 def _list_missing(extra: str, seen: Sequence[str]) -> Iterator[str]:
-    """Yield the packages of an extra, and of the extras that it includes, that are not installed."""
+    """Yield the packages of an extra, and of the extras that it includes, that are not installed.
+
+    `seen` are the extras that led to this one, since extras may include each other.
+    """
     for requirement in metadata.requires(DISTRIBUTION) or ():
+        # Such as `uvloop>=0.21; sys_platform != "win32" and extra == "server"`, or, for an extra that
+        # includes others, `assay[judge,math]; extra == "trainers"`.
         package, _, marker = requirement.partition(";")
         if not re.search(rf"extra == ['\"]{extra}['\"]", marker):
             continue
-        if "win32" in marker and os.name == "nt":
+        if "win32" in marker and os.name == "nt":  # our markers only ever exclude Windows
             continue
-        name, _, inner = re.split(r"[<>=!~ ]", package.strip())[0].partition("[")
+        name, _, included_extras = re.split(r"[<>=!~ ]", package.strip())[0].partition("[")
         if name == DISTRIBUTION:
-            for other in inner.rstrip("]").split(","):
-                if other not in seen:
-                    yield from _list_missing(other, [*seen, extra])
+            for included in included_extras.rstrip("]").split(","):
+                if included not in seen:
+                    yield from _list_missing(included, [*seen, extra])
             continue
         try:
             metadata.version(name)

@@ -14,17 +14,18 @@ from assay.wording import suggest_word
 def command(ctx: click.Context, names: tuple[str, ...]) -> int:
     """Show the help of a COMMAND; without one, the list of all commands."""
     current = ctx.find_root()
+    full_name = " ".join(names)
     for name in names:
         group = current.command
-        subcommand = group.get_command(current, name) if isinstance(group, click.Group) else None
-        if subcommand is None:
-            known = group.list_commands(current) if isinstance(group, click.Group) else []
-            advice = (
-                suggest_word(name, known)
-                if known
-                else f"assay {' '.join(names[:-1])} has no commands"
+        if not isinstance(group, click.Group):
+            parent_name = " ".join(names[:-1])
+            raise click.UsageError(
+                f"there is no command {full_name!r}: assay {parent_name} has no commands"
             )
-            raise click.UsageError(f"there is no command {' '.join(names)!r}: {advice}")
+        subcommand = group.get_command(current, name)
+        if subcommand is None:
+            advice = suggest_word(name, group.list_commands(current))
+            raise click.UsageError(f"there is no command {full_name!r}: {advice}")
         current = click.Context(subcommand, info_name=name, parent=current)
     click.echo(current.get_help())
     return EXIT_OK

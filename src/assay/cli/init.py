@@ -16,15 +16,17 @@ def command(folder: str) -> None:
     files are not overwritten.
     """
     target = Path(folder)
-    starter_files = sorted(Path(__file__).with_name("starter").iterdir(), reverse=True)
-    existing = [target / file.name for file in starter_files if (target / file.name).exists()]
+    starter_folder = Path(__file__).with_name("starter")
+    starter_files = sorted(starter_folder.iterdir(), reverse=True)  # the rubric first
+    new_files = [target / file.name for file in starter_files]
+    existing = [path for path in new_files if path.exists()]
     if existing:
         names = " and ".join(str(path) for path in existing)
         raise click.UsageError(f"{names} would be overwritten: move it, or name another folder")
     target.mkdir(parents=True, exist_ok=True)
-    for file in starter_files:
-        (target / file.name).write_bytes(file.read_bytes())
-        print(f"wrote {target / file.name}")
+    for starter_file, new_file in zip(starter_files, new_files, strict=True):
+        new_file.write_bytes(starter_file.read_bytes())
+        print(f"wrote {new_file}")
     next_command = "assay score rollouts.jsonl -r rubric.yaml"
     if target.resolve() != Path.cwd():
         next_command = f"cd {folder} && {next_command}"

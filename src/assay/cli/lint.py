@@ -119,7 +119,7 @@ def command(
     as_json = output_format == "json"
     if fix and as_json:
         raise click.UsageError("--fix prints a diff: drop --format json")
-    if fix:
+    if fix:  # what is left after the fixes is reported below
         _fix_rubrics(
             rubrics,
             judge=judge,
@@ -159,6 +159,7 @@ def command(
 def _lint_rubric(
     name: str, *, run: str | None, ignore: Sequence[str], allow_code: bool
 ) -> list[lint.Finding]:
+    """Return the findings in a rubric: a file, or `module:object` for one in Python."""
     is_file = Path(name).exists() or ":" not in name
     if is_file:
         return lint.lint(name, run=run, ignore=ignore, allow_code=allow_code)
@@ -171,6 +172,7 @@ def _has_unreadable(findings: Iterable[lint.Finding]) -> bool:
 
 
 def _print_findings(findings: Iterable[lint.Finding]) -> None:
+    """Print a line for each finding, with its severity and rule in colour."""
     for finding in findings:
         label = f"{finding.severity} {finding.id}"
         coloured_label = colour_text(label, _COLOURS[finding.severity])
@@ -183,10 +185,9 @@ def _print_total(name: str, findings: Iterable[lint.Finding], *, allow_code: boo
     criteria: Sequence[Criterion] = ()
     try:
         criteria = load_rubric(name, allow_code=allow_code).criteria
-        size = describe_criteria(criteria)
+        parts = [describe_criteria(criteria)]
     except AssayError:  # the linter accepts more than a rubric may have, such as a wrong `when`
-        size = "it cannot be loaded"
-    parts = [size]
+        parts = ["it cannot be loaded"]
     counts = Counter(finding.severity for finding in findings)
     for severity in _SEVERITIES:
         if counts[severity]:
@@ -221,14 +222,14 @@ def _fix_rubrics(
     from assay.models import budget as limit_spending
     from assay.models import model_of
 
-    source = None
+    model = None
     if judge is None:
         _print_note("no model is named, so only certain fixes are made: name a model with --judge")
     else:
-        source = model_of(judge, price=find_price(prices, judge))
+        model = model_of(judge, price=find_price(prices, judge))
     with limit_spending(dollars=budget, calls=max_calls) as spent:
         for name in rubrics:
-            fix = lint.fix_rubric(name, model=source, ignore=ignore, allow_code=allow_code)
+            fix = lint.fix_rubric(name, model=model, ignore=ignore, allow_code=allow_code)
             _offer_fix(fix, writes=writes)
         if spent.calls:
             _print_note(f"{format_count(spent.calls, 'call')}, {format_dollars(spent.cost or 0)}")

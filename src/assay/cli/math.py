@@ -34,6 +34,7 @@ class MathCommand(Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments after putting a space before those that begin with a single dash."""
         escaped: list[str] = []
         for argument in args:
             starts_with_one_dash = argument.startswith("-") and not argument.startswith("--")
@@ -129,10 +130,10 @@ def command(
         raise click.UsageError("give GOLD and ANSWER or --file, not both")
     if file is None and (gold is None or answer is None):
         raise click.UsageError("give GOLD and ANSWER, or --file")
-    set_rules = {name: value for name, value in rules.items() if value is not None}
+    given_rules = {name: value for name, value in rules.items() if value is not None}
     compare = partial(
         _compare_pairs,
-        options=assay.MathOptions(**set_rules),
+        options=assay.MathOptions(**given_rules),
         strict=strict,
         timeout=timeout,
     )
@@ -165,6 +166,11 @@ def _compare_pairs(
     strict: bool,
     timeout: float,
 ) -> list[assay.MathVerdict]:
+    """Compare the answer of each pair with its gold.
+
+    What counts of an answer is what it has in a box. Without a box, the whole answer counts, or with
+    `strict` nothing. `timeout` is in seconds, for each pair.
+    """
     parser = assay.MaybeThinkParser(partial(assay.extract_boxed_answer, strict=strict))
     answers: list[tuple[Any, Any]] = []
     for pair in pairs:
@@ -175,13 +181,13 @@ def _compare_pairs(
     verdicts = assay.math.verify_many(answers, options=options, timeout=timeout)
     if strict:
         for index, (_, answer) in enumerate(answers):
-            if answer == "":
+            if answer == "":  # the parser found no box
                 verdicts[index] = assay.MathVerdict("no_answer", "no boxed answer", "normalize")
     return verdicts
 
 
 def _compare_file(path: str, compare: Compare) -> Counter[str]:
-    """Compare the pairs of a file, print each with its verdict, and return the results."""
+    """Compare the pairs of a file, print each with its verdict, and return how many had each result."""
     results: Counter[str] = Counter()
     rows = rows_of(path, fields=("gold", "answer"))
     with _report_early_end(results):
@@ -201,7 +207,7 @@ def _compare_file(path: str, compare: Compare) -> Counter[str]:
 def _report_early_end(results: Counter[str]) -> Generator[None]:
     """If the comparison is stopped or fails, print the results so far."""
     try:
-        yield
+        yield  # the comparison, which adds to `results`
     except KeyboardInterrupt:
         print(f"stopped after {_describe_results(results)}", file=sys.stderr)
         raise

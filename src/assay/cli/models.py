@@ -25,7 +25,7 @@ def list_models() -> None:
     from assay.local.weights import KNOWN
 
     for weights in KNOWN.values():
-        is_here = _find_weights(f"local:{weights.name}") is not None
+        is_here = _find_weights(f"local:{weights.name}") is not None  # on this machine
         status = "here" if is_here else "not here"
         size = f"{weights.size / 1e6:,.0f} MB"
         print(f"{weights.name}: {status}, {size}, {weights.licence}; {weights.measured}")
@@ -89,6 +89,7 @@ def pull_model(name: str, quiet: bool) -> None:
 
 
 def _print_bar(downloaded: int, size: int) -> None:
+    """Print the bar over the one before it; both numbers are in bytes."""
     width = 40
     filled = round(width * downloaded / size)
     bar = "#" * filled + "." * (width - filled)

@@ -51,6 +51,7 @@ def read_named_model(name: str, sampling: Mapping[str, Any]) -> NamedModel:
     """
     ctx = click.get_current_context()
     config = read_project_config(ctx)
+    # A name without a slash may be a misspelled table of the config file.
     if name not in config.models and "/" not in name:
         similar_names = get_close_matches(name, config.models, n=1)
         if similar_names:
@@ -60,17 +61,18 @@ def read_named_model(name: str, sampling: Mapping[str, Any]) -> NamedModel:
     settings = dict(config.find_model(name))
     source = settings.pop("model", name)
     price = _read_price(settings.pop("price", None), f"{config.path}: models.{name}.price")
-    arguments = {**sampling, **settings}
+    merged_sampling = {**sampling, **settings}
     for option, value in sampling.items():
         if ctx.get_parameter_source(option) in _EXPLICIT_SOURCES:
-            arguments[option] = value
-    return NamedModel(name, source, arguments, price)
+            merged_sampling[option] = value
+    return NamedModel(name, source, merged_sampling, price)
 
 
 _EXPLICIT_SOURCES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
-def _read_price(amounts: list[Any] | None, where: str) -> Price | None:
+def _read_price(amounts: list[Any] | None, setting: str) -> Price | None:
+    """Return the price in a config file, or None if it has none; `setting` names it in the error."""
     from assay.models import Price
 
     if amounts is None:
@@ -81,7 +83,7 @@ def _read_price(amounts: list[Any] | None, where: str) -> Price | None:
     )
     if not is_valid:
         raise ConfigError(
-            f"{where} is {format_value(amounts)}: give the dollars per million tokens of input "
+            f"{setting} is {format_value(amounts)}: give the dollars per million tokens of input "
             "and of output, such as [0.5, 1.5]"
         )
     input_price, output_price = cast("list[float]", amounts)

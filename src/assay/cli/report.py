@@ -52,11 +52,11 @@ def command(runs: tuple[str, ...], output: str, media_folder: str | None, quiet:
 
 @contextmanager
 def _write_whole_file(path: Path) -> Generator[IO[str]]:
-    """Write a file as a whole or not at all: what stops the writing leaves the old file."""
-    new = path.with_name(f".{path.name}.new")
+    """Open a file for writing, which replaces the old file only if everything was written."""
+    unfinished = path.with_name(f".{path.name}.new")
     try:
-        with new.open("w", encoding="utf-8") as file:
+        with unfinished.open("w", encoding="utf-8") as file:
             yield file
-        new.replace(path)
+        unfinished.replace(path)
     finally:
-        new.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)

@@ -87,6 +87,7 @@ class LazyGroup(Group):
         return import_module(f"assay.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help, in sections."""
         width = max(map(len, COMMANDS))
         for title, section in SECTIONS.items():
             with formatter.section(title):
@@ -111,6 +112,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name, and return its exit code."""
     _prepare_streams()
     with redirect_stderr(cast("TextIO", _RedactingStream(sys.stderr))):
+        # Set by a shell that completes a command, or that wants the script for that.
         instruction = os.environ.get(COMPLETION_VARIABLE)
         if instruction:
             return shell_complete(root, {}, "assay", COMPLETION_VARIABLE, instruction)
@@ -163,24 +165,24 @@ def _invoke(arguments: list[str]) -> int:
     """Run a command and return its exit code; a command that returns None has succeeded."""
     try:
         with root.make_context("assay", list(arguments)) as ctx:
-            ctx.meta["assay.arguments"] = arguments
+            ctx.meta["assay.arguments"] = arguments  # for messages that repeat the command
             return root.invoke(ctx) or EXIT_OK
     except click.exceptions.Exit as end:
         return end.exit_code
 
 
 def _describe_usage_error(error: click.ClickException, command_name: str) -> str:
-    """Return an error of click on one line, with the command, and where a wrong value is from."""
+    """Return an error of click on one line, with the command, and how to see its help."""
     if not isinstance(error, click.UsageError):
         return f"assay {command_name}: {error.format_message()}"
     command_path = f"assay {command_name}"
-    source = None
+    source = None  # where the wrong value is from, if it is the value of an option
     if error.ctx is not None:
-        command_path = error.ctx.command_path
+        command_path = error.ctx.command_path  # with the subcommand
         if isinstance(error, click.BadParameter) and error.param is not None:
             source = error.ctx.get_parameter_source(error.param.name or "")
     message = error.format_message().rstrip(".")
-    if source is ParameterSource.DEFAULT_MAP:
+    if source is ParameterSource.DEFAULT_MAP:  # as click calls what `ConfigContext` looks up
         message = f"from the config file: {message}"
     return f"{command_path}: {message} (see {command_path} --help)"
 
