@@ -13,7 +13,7 @@ import assay
 from assay import envs, runs
 from assay.cli.base_command import Command, print_note
 from assay.cli.inputs import (
-    apply_view,
+    apply_view_options,
     load_rubric,
     make_row_rubrics,
     note_rubrics_of_rows,
@@ -23,7 +23,7 @@ from assay.cli.inputs import (
 from assay.cli.judging import (
     allow_media,
     check_local_model,
-    do_rows_ask,
+    do_rows_need_judge,
     find_price,
     open_judge,
 )
@@ -218,19 +218,21 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
     if options.pass_at is not None:
         for environment in environments:
             environment.pass_threshold = options.pass_at
+    # With several prompts there are several environments, which have the same data and rubric.
     first = environments[0]
+    rubric = first.scoring  # None if it has no criteria
     # Not `first.get_eval_dataset`: a subclass may show other examples than it asks.
     examples = envs.Environment.get_eval_dataset(first)
     if not examples:
         raise TableError(f"{data} has no rows: there is nothing to ask")
     examples = examples[: options.limit]
-    if not is_environment and first.scoring is None:
+    if not is_environment and rubric is None:
         _check_all_have_rubrics(examples, data)
     if any(runs.row.own_rubric(example) is not None for example in examples):
         note_rubrics_of_rows(data, options)
     elif not is_environment:
-        refuse_unknown_columns(first.scoring, examples, data)
-    rows_ask = do_rows_ask(make_row_rubrics(first.scoring, options), examples)
+        refuse_unknown_columns(rubric, examples, data)
+    rows_need_judge = do_rows_need_judge(make_row_rubrics(rubric, options), examples)
     if options.dry_run:
         _note_turns(first, data, quiet=options.quiet)
     else:
@@ -241,9 +243,9 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
         allow_media(options, options.files),
         open_judge(
             options,
-            first.scoring,
+            rubric,
             quiet=options.quiet,
-            rows_ask=rows_ask,
+            rows_need_judge=rows_need_judge,
             models_under_test=options.models,
         ) as grader,
     ):
@@ -294,7 +296,7 @@ class EvalOptions(RunOptions):
 
 
 def _load_environment(options: EvalOptions) -> envs.Environment:
-    """Load the environment that the options name, which has its own rubric, data and prompt."""
+    """Load the environment that the options name, which brings its own rubric, data and prompt."""
     data_set_options = {
         "--rubric": options.rubric,
         "--map": options.mapping,
@@ -308,26 +310,28 @@ def _load_environment(options: EvalOptions) -> envs.Environment:
                 f"{name} is only for data sets: the environment {options.data} has its own"
             )
     environment = envs.load_environment(options.data, **options.env_args)
-    if environment.scoring is not None:
-        apply_view(environment.scoring, options)
+    rubric = environment.scoring  # None if it has no criteria
+    if rubric is not None:
+        apply_view_options(rubric, options)
     return environment
 
 
 def _make_environments(options: EvalOptions) -> list[envs.Environment]:
-    """Make an environment for every prompt, which asks every question of the data set once."""
+    """Make an environment for every prompt; each asks the questions of the data set with its prompt."""
     if options.env_args:
         raise click.UsageError("--env-args is only for environments")
     if options.rubric is None:
         rubric = assay.Rubric()  # every row has to bring its own
     else:
         rubric = load_rubric(options.rubric, allow_code=options.allow_code)
-    apply_view(rubric, options)
+    apply_view_options(rubric, options)
     environments: list[envs.Environment] = []
     for prompt in _read_prompts(options):
         data: Any = options.data  # given as a path, so that errors name the file and the line
         if options.mapping:
             data = rows_of(options.data, mapping=dict(options.mapping))
-        if prompt is None or prompt.user is None:
+        asks_as_rows_say = prompt is None or prompt.user is None
+        if asks_as_rows_say:
             _refuse_missing_question(options)
         environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, prompt=prompt)
         environment.data_source = options.data
@@ -336,7 +340,10 @@ def _make_environments(options: EvalOptions) -> list[envs.Environment]:
 
 
 def _refuse_missing_question(options: EvalOptions) -> None:
-    """Raise a usage error if the question is in a column of another usual name."""
+    """Raise a usage error if the question is in a column with another name that is usual for it.
+
+    Rows without any such column are left to the environment, which says what they lack.
+    """
     row = next(rows_of(options.data, mapping=dict(options.mapping)), None)
     if row is None or "prompt" in row or "question" in row:
         return
@@ -349,7 +356,10 @@ def _refuse_missing_question(options: EvalOptions) -> None:
 
 
 def _read_prompts(options: EvalOptions) -> list[envs.PromptTemplate | None]:
-    """Return the prompts that the options name; None asks as the rows say, without a template."""
+    """Return the prompts that the options name, with `--system-prompt` and `--few-shot` added.
+
+    None stands for no prompt: the model is asked what the rows say.
+    """
     templates = [envs.PromptTemplate.from_file(path) for path in options.prompts]
     names = [template.name for template in templates]
     for name in names:
@@ -360,7 +370,7 @@ def _read_prompts(options: EvalOptions) -> list[envs.PromptTemplate | None]:
     if not templates:
         if options.system_prompt is None and options.few_shot is None:
             return [None]
-        templates = [envs.PromptTemplate()]
+        templates = [envs.PromptTemplate()]  # for the system prompt and the examples alone
     prompts: list[envs.PromptTemplate | None] = []
     for template in templates:
         if options.system_prompt is not None:
@@ -379,18 +389,19 @@ def _read_prompts(options: EvalOptions) -> list[envs.PromptTemplate | None]:
 
 def _note_turns(environment: envs.Environment, data: str, *, quiet: bool) -> None:
     """Say on stderr that a dry run, which has no replies, counts only the first turn of a dialogue."""
-    max_turns = 1
-    for member in getattr(environment, "envs", [environment]):
-        member_turns = getattr(member, "max_turns", 1)
-        if member_turns == -1:
-            max_turns = -1
-            break
-        max_turns = max(max_turns, member_turns)
-    if max_turns == 1:
+    # An environment made of several, such as `EnvGroup`, has them in `envs`. One without `max_turns`
+    # asks once.
+    members = getattr(environment, "envs", [environment])
+    turn_limits = [getattr(member, "max_turns", 1) for member in members]
+    most_turns = max(turn_limits, default=1)
+    if -1 in turn_limits:  # no limit
+        call_count = "any number of times"
+    elif most_turns > 1:
+        call_count = f"up to {most_turns} times"
+    else:
         return
-    often = "any number of times" if max_turns == -1 else f"up to {max_turns} times"
     print_note(
-        f"{data} may ask the model {often} in a rollout, with longer and longer prompts; a dry run "
+        f"{data} may ask the model {call_count} in a rollout, with longer and longer prompts; a dry run "
         "counts only the first call, so that neither figure is a maximum",
         quiet=quiet,
     )
@@ -413,7 +424,10 @@ def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) ->
 
 
 def _add_price(run: MatrixRun, options: EvalOptions, *, has_judge: bool) -> MatrixRun:
-    """Return the run with the price that `--price` gives its model, if it gives one."""
+    """Return the run with the price that `--price` gives its model, if it gives one.
+
+    Also note on stderr that the model judges its own answers, if it does.
+    """
     other_models = [name for name in options.models if name != run.model.name]
     if has_judge and options.judge is not None:
         other_models.append(options.judge)
@@ -431,10 +445,12 @@ def _add_price(run: MatrixRun, options: EvalOptions, *, has_judge: bool) -> Matr
 def _evaluate_one(run: MatrixRun, options: EvalOptions, grader: Grader | None) -> int:
     """Ask the model, print its rollouts and the summary, and return the exit code."""
     environment = run.environment
-    output = RunOutput(options, environment.scoring, grader, pass_rule=environment.pass_rule)
+    rubric = environment.scoring
+    output = RunOutput(options, rubric, grader, pass_rule=environment.pass_rule)
 
     async def evaluate(on_progress: OnProgress | None, interrupt: Interrupt) -> runs.Summary:
-        return await _evaluate(run, options, output.make_arguments(on_progress, interrupt))
+        arguments = output.make_arguments(on_progress, interrupt)
+        return await _evaluate(run, options, arguments)
 
     return output.run(evaluate)
 
@@ -442,7 +458,10 @@ def _evaluate_one(run: MatrixRun, options: EvalOptions, grader: Grader | None) -
 async def _evaluate(
     run: MatrixRun, options: EvalOptions, arguments: Mapping[str, Any]
 ) -> runs.Summary:
-    """Ask one model with one prompt, and return the summary of the run."""
+    """Ask one model with one prompt, and return the summary of the run.
+
+    `arguments` are more arguments of `Environment.evaluate`, such as the judge and `on_progress`.
+    """
     results = await run.environment.evaluate(
         model=run.model.source,
         price=run.model.price,

@@ -53,8 +53,9 @@ def to_json(data: object) -> str:
     to_jsonable = runs.jsonable.to_jsonable
     try:
         return json.dumps(data, allow_nan=False, default=to_jsonable)
-    except ValueError:
+    except ValueError:  # a number is NaN or infinite
         text = json.dumps(data, default=to_jsonable)
+        # Read it again: `parse_constant` replaces what json writes for these numbers.
         finite_data = json.loads(text, parse_constant=lambda _: None)
         return json.dumps(finite_data)
 
@@ -111,11 +112,15 @@ def format_row_name(row: runs.Row) -> str:
 def format_full_row(
     row: runs.Row, known_errors: dict[str, str], *, with_names: bool = False
 ) -> str:
-    """Return a row with every criterion, its verdict and its reason."""
+    """Return a row with every criterion, its verdict and its reason.
+
+    `known_errors` holds the errors printed before, see `FormatRow`. `with_names` writes the name of
+    a criterion before its requirement.
+    """
     from assay.report_text import format_report
 
     name = format_row_name(row)
-    if row.error is not None:
+    if row.error is not None:  # as when generation failed
         problem = colour_text("nothing to score", "red")
         return f"{format_line(name)}: {problem}, {format_line(row.error)}"
     return format_report(
@@ -128,34 +133,39 @@ def format_full_row(
 
 
 def format_brief_row(row: runs.Row, known_errors: dict[str, str]) -> str:
-    """Return a row on one line: its score, its name, and the criteria that it failed."""
+    """Return a row on one line: its score, its name, and its errors or the criteria that it failed.
+
+    `known_errors` holds the errors printed before, each with the name of its row.
+    """
     name = format_row_name(row)
     line = f"{format_cell(row.score):<6} {format_line(name)}"
     for error, criteria in runs.export.group_errors(row).items():
-        text = shorten_middle(error)
         if error in known_errors:
-            text = f"{error.partition(':')[0]}, as in {known_errors[error]}"
+            kind_of_error = error.partition(":")[0]
+            text = f"{kind_of_error}, as in {known_errors[error]}"
         else:
+            text = shorten_middle(error)
             known_errors[error] = name
         line += colour_text(f"  {format_line(f'{criteria}: {text}')}", "red")
     if row.errors:
         return line
-    failed = format_line(_list_failed_criteria(row))
-    if failed:
-        return f"{line}  {failed}"
+    failed_criteria = format_line(_list_failed_criteria(row))
+    if failed_criteria:
+        return f"{line}  {failed_criteria}"
     return line
 
 
 def format_worst_row(row: runs.Row, known_errors: dict[str, str]) -> str:
     """Return a row on one line, with the reason of the first criterion that it failed."""
     line = format_brief_row(row, known_errors)
-    for failed in row.report.lines:
-        if failed.counted and failed.passed is False and failed.reason:
-            return f"{line}: {shorten_line(failed.reason)}"
+    for criterion in row.report.lines:
+        if criterion.counted and criterion.passed is False and criterion.reason:
+            return f"{line}: {shorten_line(criterion.reason)}"
     return line
 
 
 def _list_failed_criteria(row: runs.Row) -> str:
+    """Return the names of the criteria that lower the score of a row."""
     names = [line.name for line in row.report.lines if line.counted and line.passed is False]
     return ", ".join(names)
 
@@ -222,17 +232,18 @@ class Table(Format):
             self._print(self.format_row(row, self.known_errors))
 
     def end(self, summary: runs.Summary) -> None:
+        """Print the summary, unless `begin` has printed it because it was known before the rows."""
         if not self.has_summary or self.is_summary_printed:
             return
         self.is_summary_printed = True
         colour = "red" if summary.unscored else ""
-        head = f"{format_line(self.title)}: {colour_text(summary.headline, colour)}"
+        heading = f"{format_line(self.title)}: {colour_text(summary.headline, colour)}"
         if self.description:
-            head += f"\n{format_line(self.description)}"
+            heading += f"\n{format_line(self.description)}"
         for name, text in self.details.items():
-            head += f"\n{name:<12}{format_line(text)}"
+            heading += f"\n{name:<12}{format_line(text)}"
         tables = _format_summary_tables(summary, format_table)
-        self._print("\n\n".join([head, *tables]))
+        self._print("\n\n".join([heading, *tables]))
 
 
 class Markdown(Table):
@@ -241,6 +252,7 @@ class Markdown(Table):
     is_row_printed = False
 
     def begin(self, summary: runs.Summary | None) -> None:
+        """Print the heading, what was run, and the summary if it is known already."""
         self._print(f"## {escape_markdown(self.title)}\n")
         if self.description:
             self._print(f"{escape_markdown(self.description)}\n")
@@ -252,7 +264,8 @@ class Markdown(Table):
             self.end(summary)
 
     def print_row(self, row: runs.Row) -> None:
-        if self.format_row is None:
+        """Print the row as a line of a table, after the header of the table if it is the first."""
+        if self.format_row is None:  # no rows were asked for
             return
         columns = ("rollout", "score", "reward", "not met", "errors")
         cells = (
@@ -269,8 +282,9 @@ class Markdown(Table):
         self.is_row_printed = True
 
     def end(self, summary: runs.Summary) -> None:
+        """Print the summary, unless `begin` has printed it because it was known before the rows."""
         if self.is_row_printed:
-            self._print()
+            self._print()  # ends the table of rows
         if self.is_summary_printed:
             return
         self.is_summary_printed = True
@@ -281,6 +295,7 @@ class Markdown(Table):
 def _format_summary_tables(
     summary: runs.Summary, format_section: Callable[[Section], str]
 ) -> Iterator[str]:
+    """Yield the tables of a summary, and then its notes and what was spent as one text."""
     for section in summary.sections():
         yield format_section(section)
     lines = [*summary.notes(), *_list_spending(summary)]
@@ -291,11 +306,13 @@ def _format_summary_tables(
 def _list_spending(summary: runs.Summary) -> Iterator[str]:
     """Yield what was spent; on the model under test and on judges apart, if both were asked."""
     by_role = {"model": summary.spent_on_model, "judge": summary.spent_on_judge}
-    if all(spent.calls or spent.hits for spent in by_role.values()):
+    both_were_asked = all(spent.calls or spent.hits for spent in by_role.values())
+    if both_were_asked:
         for role, spent in by_role.items():
             yield f"{role}: {describe_spending(spent)}"
-        of_rollouts = summary.spent_on_model + summary.spent_on_judge
-        if summary.spent.calls > of_rollouts.calls:
+        spent_on_rollouts = summary.spent_on_model + summary.spent_on_judge
+        # Calls for a rollout that was interrupted are in no saved rollout.
+        if summary.spent.calls > spent_on_rollouts.calls:
             yield f"in total, including interrupted rollouts: {describe_spending(summary.spent)}"
     elif summary.spent.calls or summary.spent.hits:
         yield describe_spending(summary.spent)
@@ -316,7 +333,8 @@ class RecordFormat(Format):
         if not self.columns:
             return record
         selected, missing = runs.export.select_columns(record, self.columns)
-        if self._unseen_columns:  # noted to refuse a wrong name at the end
+        if self._unseen_columns:
+            # A column that no row has is refused at the end, with the columns that there are.
             self._unseen_columns &= set(missing)
             self._seen_columns |= dict.fromkeys(record)
         return selected
@@ -375,7 +393,8 @@ class TableFormat(RecordFormat):
         self._kept_records.write(f"{to_json(record)}\n")
 
     def end(self, summary: runs.Summary) -> None:
-        with self._kept_records:
+        """Print the table of all rows, now that its columns are known."""
+        with self._kept_records:  # closing the temporary file deletes it
             self._refuse_unseen_columns()
             self._kept_records.seek(0)
             self._print_table(self._kept_records)
@@ -419,7 +438,7 @@ def _escape_csv_cell(text: Any) -> Any:
         return text
     is_number = re.fullmatch(r"[+-]?\d+(\.\d+)?", text) is not None
     if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number:
-        text = f"'{text}"
+        text = f"'{text}"  # spreadsheets read what follows an apostrophe as text
     return escape_control_characters(text)
 
 
@@ -432,29 +451,31 @@ class Junit(Format):
         self.total_seconds = 0.0
 
     def print_row(self, row: runs.Row) -> None:
+        """Add the row to the test suite, which is printed at the end."""
         from assay.report_text import format_report
 
         problem = self._find_problem(row)
         body = ""
         if problem is not None:
             body = format_report(format_row_name(row), row.report)
-        seconds = sum(row.timing.values())
+        seconds = sum(row.timing.values())  # of all stages, such as generating and scoring
         self.total_seconds += seconds
         self.suite.add_case(row.task, format_row_name(row), problem, body=body, seconds=seconds)
 
     def _find_problem(self, row: runs.Row) -> JunitProblem | None:
+        """Return an error for an unscored row, a failure for one below its threshold, else None."""
         from assay.report_text import format_score
 
         if row.score is None:
-            return JunitProblem(
-                "error", "unscored", runs.export.format_errors(row) or format_score(row.report)
-            )
+            message = runs.export.format_errors(row) or format_score(row.report)
+            return JunitProblem("error", type="unscored", message=message)
         if self.thresholds is not None and self.thresholds.is_low(row.score):
-            minimum = self.thresholds.fail_rollout_under
-            return JunitProblem("failure", "below", f"score {row.score:.3g} is below {minimum:g}")
+            message = f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}"
+            return JunitProblem("failure", type="below", message=message)
         return None
 
     def end(self, summary: runs.Summary) -> None:
+        """Add a case for the mean if it has a threshold, and print the suite."""
         if self.thresholds is not None and self.thresholds.is_for_mean:
             problem = self._find_mean_problem(summary, self.thresholds)
             self.suite.add_case("assay", "mean score", problem, seconds=0.0)
@@ -463,6 +484,7 @@ class Junit(Format):
     def _find_mean_problem(
         self, summary: runs.Summary, thresholds: Thresholds
     ) -> JunitProblem | None:
+        """Return a failure if the mean missed its threshold, an error if it has no value, else None."""
         failure = thresholds.failure(
             summary.score,
             rollouts=summary.rollouts,
@@ -472,8 +494,8 @@ class Junit(Format):
         if failure is None:
             return None
         if failure.is_missed:
-            return JunitProblem("failure", "below", failure.reason)
-        return JunitProblem("error", "unscored", failure.reason)
+            return JunitProblem("failure", type="below", message=failure.reason)
+        return JunitProblem("error", type="unscored", message=failure.reason)
 
 
 class JunitProblem(NamedTuple):
@@ -502,13 +524,13 @@ class JunitSuite:
         body: str = "",
         seconds: float | None = None,
     ) -> None:
-        """Add a case. `body` is more text about its problem."""
+        """Add a case of a task, with its problem if it did not pass; `body` is more text about that."""
         case = Element("testcase", classname=_escape_xml(task), name=_escape_xml(name))
         if seconds is not None:
             case.set("time", f"{seconds:.3f}")
         self.counts["tests"] += 1
         if problem is not None:
-            self.counts[f"{problem.kind}s"] += 1
+            self.counts[f"{problem.kind}s"] += 1  # failures or errors
             element = SubElement(
                 case,
                 problem.kind,

@@ -11,7 +11,7 @@ import click
 from assay import runs
 from assay.cli.base_command import Command, print_note
 from assay.cli.formats import FORMATS, Format, describe_spending, format_full_row
-from assay.cli.inputs import Text, apply_view, load_rubric, read_texts
+from assay.cli.inputs import Text, apply_view_options, load_rubric, read_texts
 from assay.cli.judging import allow_media, open_judge
 from assay.cli.options import (
     DisplayOptions,
@@ -71,7 +71,7 @@ def command(**values: Any) -> int:
     """
     options = GradeOptions(**values)
     rubric = load_rubric(options.rubric, allow_code=options.allow_code)
-    apply_view(rubric, options)
+    apply_view_options(rubric, options)
     texts = read_texts(options.texts, options.query, are_literal=options.are_literal)
     if not texts:
         raise RubricError("there is no text to grade: the files have no rows")
@@ -108,8 +108,9 @@ def _note_rubrics_of_rows(texts: Sequence[Text], options: GradeOptions) -> None:
 def _grade_texts(
     texts: Sequence[Text], rubric: Rubric, grader: Grader | None, options: GradeOptions
 ) -> int:
+    """Score the texts, print a report for each as it comes, and return the exit code."""
     printer = RowPrinter(_make_format(rubric, grader, options), options)
-    kept_answers = "" if grader is None else describe_kept_answers(options)
+    kept_answers_note = "" if grader is None else describe_kept_answers(options)
 
     async def work(on_progress: OnProgress | None, interrupt: Interrupt) -> None:
         on_row = None if options.dry_run else printer.on_row
@@ -121,14 +122,14 @@ def _grade_texts(
         if grader is not None:
             line += f"; {describe_spending(runs.Spending.of(spent))}"
         print_note(line, quiet=options.quiet)
-        print_budget_note(spent, kept_answers, quiet=options.quiet)
+        print_budget_note(spent, kept_answers_note, quiet=options.quiet)
         return choose_exit_code(summary, options, printer.low_rows)
 
-    def print_before_exit(error: BaseException) -> None:
-        printer.finish()
+    def report_failure(error: BaseException) -> None:
+        printer.finish()  # prints the texts that were scored
         if isinstance(error, KeyboardInterrupt):
             print_note(
-                f"stopped after {printer.printed} of {len(texts)} texts{kept_answers}",
+                f"stopped after {printer.printed} of {len(texts)} texts{kept_answers_note}",
                 quiet=options.quiet,
             )
 
@@ -139,12 +140,13 @@ def _grade_texts(
         noun="texts",
         describe_size=lambda _: format_count(len(texts), "text"),
         print_result=print_result,
-        before_exit=print_before_exit,
-        checks_interrupt=False,
+        on_failure=report_failure,
+        checks_interrupt=False,  # the first Ctrl-C cancels the work
     )
 
 
 def _make_format(rubric: Rubric, grader: Grader | None, options: GradeOptions) -> Format:
+    """Return the format that prints the texts, as the options say."""
     return FORMATS[options.format](
         "grade",
         criteria=[criterion.name for criterion in rubric.criteria],
@@ -175,18 +177,19 @@ async def _score_texts(
 
         async def score_text(index: int) -> None:
             text = texts[index]
-            async with rollout_spending():
+            async with rollout_spending():  # counts the calls as those of one rollout
                 [report] = await rubric.score([text.rollout], judge=grader)
             if on_row is not None:
                 on_row(runs.Row(text.name, fields=text.rollout, report=report, number=index))
-            progress.fresh += 1
+            progress.fresh += 1  # texts that are finished
             progress.report()
 
-        with progress.ticking():
+        with progress.ticking():  # also reports every second while no text is finished
             await run_concurrently(score_text, range(len(texts)))
 
 
 def _describe_scores(summary: runs.Summary) -> str:
+    """Return the number of texts, their mean score, and how many have no score."""
     line = format_count(summary.rollouts, "text")
     if summary.score.mean is not None:
         line += f", mean score {summary.score.mean:.3g}"

@@ -19,6 +19,7 @@ from assay.wording import suggest_path
 
 if TYPE_CHECKING:
     from assay.cli.options import RunOptions, ViewOptions
+    from assay.criterion import Criterion
     from assay.rubric import Rubric
 
 # Names of the column with the text of a row, the usual name first.
@@ -53,13 +54,15 @@ def load_rubric(name: str, *, allow_code: bool) -> Rubric:
     from assay.rubric import rubric_at, rubric_in_python
 
     suffix = Path(name).suffix.lower()
+    # A rubric may be a spreadsheet, but not another kind of table.
     if suffix in _TABLE_SUFFIXES and suffix not in SHEET_SUFFIXES:
         raise click.UsageError(
             f"{name} is a table, not a rubric: pass the rubric with -r, and the table without an option"
         )
     is_file = not is_reference(name) or Path(name).is_file()
+    may_import_modules = not is_file or allow_code
     current_folder = str(Path.cwd())
-    if (not is_file or allow_code) and current_folder not in sys.path:
+    if may_import_modules and current_folder not in sys.path:
         # Find modules in this folder, as `python -m` does.
         sys.path.insert(0, current_folder)
     if is_file:
@@ -74,8 +77,8 @@ def make_rubric(data: Mapping[str, Any], *, allow_code: bool) -> Rubric:
     return Rubric.from_dict(data, allow_code=allow_code)
 
 
-def apply_view(rubric: Rubric, options: ViewOptions) -> None:
-    """Replace what the rubric says about what judges and checks read, where an option says so."""
+def apply_view_options(rubric: Rubric, options: ViewOptions) -> None:
+    """Let judges and checks read what the options say, where they say it, not what the rubric says."""
     rubric.show(options.shows or None, thinking=options.thinking)
     if options.parser is not None:
         rubric.use_parser(options.parser)
@@ -112,15 +115,22 @@ def refuse_unknown_columns(
 ) -> None:
     """Raise a usage error if none of the first rows has a column that a criterion names.
 
-    Otherwise all judged criteria would be paid for, and no row would have a score.
+    If this were only found out row by row, the other criteria would be judged and paid for, and no
+    row would have a score. `data` is the name of the file for the message.
     """
     # Slow to load.
     from assay.placeholders import describe_unknown_column
     from assay.plan import list_columns
     from assay.rollout import Rollout
 
-    criteria = [] if rubric is None else [c for c in rubric.criteria if not c.when]
-    needed = [(criterion, path) for criterion in criteria for path in list_columns(criterion)]
+    if rubric is None:
+        return
+    needed: list[tuple[Criterion, str]] = []
+    for criterion in rubric.criteria:
+        if criterion.when:  # it may apply to few rows, and only those need its columns
+            continue
+        for path in list_columns(criterion):
+            needed.append((criterion, path))
     if not needed:
         return
     known: dict[str, None] = {}
@@ -128,7 +138,8 @@ def refuse_unknown_columns(
         columns = Rollout.from_state(runs.row.split_messages(dict(row))).columns
         known |= dict.fromkeys(columns)
     for criterion, path in needed:
-        if path in known or path.partition(".")[0] in known:
+        column = path.partition(".")[0]  # `info.city` is a field of the column `info`
+        if path in known or column in known:
             continue
         is_placeholder = path not in criterion.reference
         raise click.UsageError(
@@ -181,6 +192,7 @@ def read_texts(
 
 
 def _read_argument(argument: str) -> list[Text]:
+    """Return the texts that one argument stands for: those of a file, or itself."""
     from assay.tables import TableError
 
     name = argument.strip()
@@ -204,6 +216,7 @@ def _read_argument(argument: str) -> list[Text]:
 
 
 def _make_literal_text(argument: str) -> Text:
+    """Return an argument as a text, which is named by its first 40 characters."""
     line = " ".join(argument.split())
     name = repr(line[:40])
     if len(line) > 40:
@@ -212,6 +225,7 @@ def _make_literal_text(argument: str) -> Text:
 
 
 def _read_text_file(path: str, name: str) -> Text:
+    """Read a file, or standard input if the path is `-`, as one text of that name."""
     from assay.tables import TableError
 
     with click.open_file(path, "rb") as file:
@@ -223,6 +237,7 @@ def _read_text_file(path: str, name: str) -> Text:
 
 
 def _read_table(path: str) -> Iterator[Text]:
+    """Yield the text in each row of a table, with its prompt and its name if the row has them."""
     from assay.tables import TableError, rows_of
 
     for number, row in enumerate(rows_of(path)):
@@ -278,10 +293,11 @@ def suggest_question_mapping(columns: Sequence[str]) -> str:
 
 
 def _find_column(columns: Sequence[str], words: Sequence[str]) -> str | None:
-    """Return the column that is called like the first of these words; None if none is."""
+    """Return the column that has the earliest of these words in its name; None if none has one."""
     for word in words:
         for column in columns:
-            if word in re.findall(r"[^\W_]+", column.casefold()):
+            words_of_name = re.findall(r"[^\W_]+", column.casefold())
+            if word in words_of_name:
                 return column
     return None
 

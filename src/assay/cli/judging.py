@@ -29,23 +29,23 @@ def open_judge(
     rubric: object,
     *,
     quiet: bool,
-    rows_ask: bool = False,
-    rows_may_ask: bool = False,
+    rows_need_judge: bool = False,
+    rows_may_need_judge: bool = False,
     models_under_test: Sequence[str] = (),
 ) -> Generator[graders.Grader | None]:
     """Open the judge that the options name, with its cache.
 
     Yields None if no model is needed: code checks the whole rubric, or the rubric has its own judge.
-    `rows_ask` says that rows bring rubrics that need a judge. With `rows_may_ask` that is not known:
+    `rows_need_judge` says that rows bring rubrics that need a judge. With `rows_may_need_judge` that is not known:
     then the judge is opened if that is possible. `models_under_test` are the models that the judge
     judges, if the command calls them.
     """
     from assay.plan import Traits
 
-    needs_judge = Traits.of(rubric).asks or rows_ask
+    needs_judge = Traits.of(rubric).asks or rows_need_judge
     uses_own_judge = options.judge is None and has_own_judge(rubric)
     if uses_own_judge:
-        _refuse_workspace(options)
+        _refuse_unread_workspace(options)
         yield None
     elif needs_judge:
         with open_cache(options) as cache:
@@ -53,7 +53,7 @@ def open_judge(
                 options, cache, quiet=quiet, models_under_test=models_under_test
             )
             yield make_grader(options, model)
-    elif rows_may_ask:
+    elif rows_may_need_judge:
         with open_cache(options) as cache:
             yield _make_optional_grader(
                 options, cache, quiet=quiet, models_under_test=models_under_test
@@ -67,7 +67,7 @@ def open_judge(
         yield None
 
 
-def _refuse_workspace(options: JudgingOptions) -> None:
+def _refuse_unread_workspace(options: JudgingOptions) -> None:
     if options.workspace is not None:
         raise click.UsageError(
             "the rubric has its own judge, which does not read --workspace: "
@@ -86,20 +86,23 @@ def _make_optional_grader(
     try:
         model = make_judge_model(options, cache, quiet=quiet, models_under_test=models_under_test)
     except (Refused, MissingExtraError):
-        if options.judge is not None:
+        if options.judge is not None:  # a judge that was named has to work
             raise
         return None
     return make_grader(options, model)
 
 
-def do_rows_ask(rubrics: runs.RowRubrics, rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the rubric of a row needs a judge. Rubrics that cannot be read need none."""
+def do_rows_need_judge(rubrics: runs.RowRubrics, rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether any row brings a rubric with criteria for a judge.
+
+    A rubric that cannot be read needs no judge; when its row is scored, that is an error.
+    """
     for row in rows:
         if runs.row.own_rubric(row) is None:
             continue
         with suppress(AssayError):
             _, traits = rubrics.of(row)
-            if traits.asks:
+            if traits.asks:  # a model answers some of its criteria
                 return True
     return False
 
@@ -110,7 +113,10 @@ def has_own_judge(rubric: object) -> bool:
 
     if not isinstance(rubric, Rubric):
         return False
-    return rubric.grader is not None or (rubric.traits.asks and not rubric.needs_judge)
+    if rubric.grader is not None:
+        return True
+    # A rubric that asks a model but needs no judge has one in each of its nested rubrics.
+    return rubric.traits.asks and not rubric.needs_judge
 
 
 def _is_typed(parameter: str) -> bool:
@@ -133,7 +139,8 @@ def open_cache(options: JudgingOptions) -> Generator[VerdictCache | None]:
     try:
         yield cache
     finally:
-        # An answer that cannot be stored was logged. The result has it, and is complete.
+        # Closing stores the last verdicts. If that fails, the error is in the log, and the results
+        # are complete without the cache.
         with suppress(CacheError):
             cache.close()
 
@@ -151,7 +158,8 @@ def make_judge_model(
     name = (options.judge or "").strip()
     if not name:
         raise Refused(f"no judge was named: {_advise_judge()}")
-    # A key is removed from everything that is printed, so it must not be a phrase of our messages.
+    # In a dry run any text will do as the key, but not a word of our messages, since keys are
+    # removed from all that is printed. None reads the key from the environment.
     api_key = "no-key-in-a-dry-run" if options.dry_run else None
     model = model_of(
         name,
@@ -167,11 +175,13 @@ def make_judge_model(
 
 
 def _advise_judge() -> str:
-    """Say how to name a judge."""
+    """Return advice on how to name a judge: one whose key is set, or else one on this machine."""
     from assay.local.weights import QWEN, weights_file
     from assay.models.providers import propose_model
 
-    proposal = propose_model()
+    proposal = (
+        propose_model()
+    )  # a variable of the environment with a key, and a model of its provider
     if proposal is not None:
         key_variable, name = proposal
         return f"{key_variable} is set, so --judge {name} would do"
@@ -181,7 +191,7 @@ def _advise_judge() -> str:
     )
     try:
         weights_file("local")
-    except Refused:
+    except Refused:  # no model was downloaded
         return f"{advice}get a local model with: assay models pull {QWEN.name}"
     return f"{advice}with --judge local, for the model on this machine"
 
@@ -200,17 +210,19 @@ def find_price(
         raise click.UsageError(f"--price: {model} runs on this machine and is free: drop it")
     price = None
     for model_price in prices:
-        if not model_price.model and len(set(names)) > 1:
+        is_for_any_model = not model_price.model
+        if is_for_any_model and len(set(names)) > 1:
             raise click.UsageError(
                 f"--price: {' and '.join(names)} are called: name the model, as in "
                 f"--price {names[0]}=0.5,1.5"
             )
-        if model_price.model and model_price.model not in names:
+        if not is_for_any_model and model_price.model not in names:
             raise click.UsageError(
                 f"--price is for {model_price.model!r}, which this command does not ask: name "
                 f"{' or '.join(names)}"
             )
-        if model in names and model_price.model in ("", model):
+        # A model inside this process is not in `names`, and has no price.
+        if model in names and (is_for_any_model or model_price.model == model):
             price = model_price.price
     return price
 
@@ -274,13 +286,16 @@ def allow_media(options: ViewOptions, data: Sequence[str]) -> AbstractContextMan
 
 
 def _find_data_folders(data: Sequence[str]) -> list[Path]:
-    """Return the folders of these files, or of the data of the run if they are one run."""
+    """Return the folders of these files; for the folder of a run, those of the data that it scored.
+
+    An argument of `assay grade` may be a text, which has no folder.
+    """
     from assay.runs.metadata import media_folders
     from assay.runs.run_schema import is_run
 
     folders: list[Path] = []
     for name in data:
-        if len(name) >= 1000:  # a text, too long for a path
+        if len(name) >= 1000:  # a text: the system refuses paths of that length with an error
             continue
         path = Path(name)
         if path.is_dir():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -61,22 +60,26 @@ def make_matrix(
     environments: Sequence[envs.Environment],
     folder: str | None,
 ) -> list[MatrixRun]:
-    """Return a run for every model and prompt; a single one is saved in the folder itself."""
+    """Return a run for every model and prompt; there is an environment for each prompt.
+
+    Each run is saved in a folder inside `folder`. If there is only one run, it is saved in `folder`.
+    """
     pairs = [MatrixRun(model, env, folder) for model in models for env in environments]
     if len(pairs) == 1 or folder is None:
         return pairs
     matrix: list[MatrixRun] = []
-    folders: dict[str, MatrixRun] = {}
+    pair_by_name: dict[str, MatrixRun] = {}
     for pair in pairs:
-        parts = [pair.model.slug, pair.prompt_name]
-        name = "-".join(part for part in parts if part)
-        if name in folders:
+        name = pair.model.slug
+        if pair.prompt_name:
+            name = f"{name}-{pair.prompt_name}" if name else pair.prompt_name
+        if name in pair_by_name:
             raise click.UsageError(
-                f"{pair.model.name} and {folders[name].model.name} would both be saved in "
+                f"{pair.model.name} and {pair_by_name[name].model.name} would both be saved in "
                 f"{folder}/{name}: give each a different name with a table [models.NAME] in the "
                 "config file"
             )
-        folders[name] = pair
+        pair_by_name[name] = pair
         matrix.append(replace(pair, folder=str(Path(folder) / name)))
     return matrix
 
@@ -106,19 +109,20 @@ def evaluate_matrix(
         )
     import asyncio  # slow to load
 
-    resumed_folders = [
-        run.folder
-        for run in matrix
-        if is_resumed(replace(options, output=run.folder)) and run.folder is not None
-    ]
+    resumed_folders: list[str] = []
+    for run in matrix:
+        if is_resumed(replace(options, output=run.folder)) and run.folder is not None:
+            resumed_folders.append(run.folder)
 
     async def work(
         on_progress: OnProgress | None, interrupt: Interrupt
     ) -> list[runs.Summary | None]:
+        """Return the summaries in the order of the matrix; None for a run that was not begun."""
         progress = _TotalProgress(on_progress, matrix, options)
-        summaries: dict[int, runs.Summary] = {}
+        summaries: dict[int, runs.Summary] = {}  # by position in the matrix
 
         async def evaluate_model(indices: Sequence[int]) -> None:
+            """Evaluate the runs of one model, which are at these positions in the matrix."""
             for index in indices:
                 if interrupt.is_requested():
                     return
@@ -135,12 +139,15 @@ def evaluate_matrix(
                     arguments["max_concurrent"] = options.concurrency
                 summaries[index] = await evaluate(run, options, arguments)
 
+        indices_by_model: dict[str, list[int]] = {}
+        for index, run in enumerate(matrix):
+            indices_by_model.setdefault(run.model.name, []).append(index)
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _, group in groupby(enumerate(matrix), key=lambda pair: pair[1].model.name):
-                    tasks.create_task(evaluate_model([index for index, _ in group]))
+                for indices in indices_by_model.values():
+                    tasks.create_task(evaluate_model(indices))
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+            raise errors.exceptions[0] from None  # the callers know errors, not groups of them
         return [summaries.get(index) for index in range(len(matrix))]
 
     def count_rollouts(summaries: Sequence[runs.Summary | None]) -> str:
@@ -150,7 +157,7 @@ def evaluate_matrix(
     def print_result(summaries: Sequence[runs.Summary | None], spent: Ledger) -> int:
         return _print_matrix(matrix, summaries, options, spent)
 
-    def print_before_exit(error: BaseException) -> None:
+    def report_failure(error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
             print_note(f"stopped at once; {advise_resume(options)}", quiet=options.quiet)
 
@@ -161,7 +168,7 @@ def evaluate_matrix(
         noun="rollouts",
         describe_size=count_rollouts,
         print_result=print_result,
-        before_exit=print_before_exit,
+        on_failure=report_failure,
         budget=make_budget(options, resumed_folders),
         saved_in=options.folder,
     )
@@ -173,9 +180,10 @@ class _TotalProgress:
     def __init__(
         self, on_progress: OnProgress | None, matrix: Sequence[MatrixRun], options: EvalOptions
     ) -> None:
+        """`on_progress` shows the sum; None shows nothing."""
         self._on_progress = on_progress
-        self._latest: dict[int, runs.Progress] = {}
-        self._total = 0
+        self._latest: dict[int, runs.Progress] = {}  # the latest progress of each run
+        self._total = 0  # the number of rollouts of all runs
         for run in matrix:
             examples = len(run.environment.get_eval_dataset())
             if options.limit is not None:
@@ -183,7 +191,7 @@ class _TotalProgress:
             self._total += examples * options.samples
 
     def make_listener(self, index: int) -> OnProgress | None:
-        """Return the function that one run calls; None if no progress is shown."""
+        """Return the function to which the run at this position reports; None if none is shown."""
         on_progress = self._on_progress
         if on_progress is None:
             return None
@@ -195,7 +203,9 @@ class _TotalProgress:
         return listen
 
     def _add_up(self) -> runs.Progress:
+        """Return the progress of all runs together."""
         latest = list(self._latest.values())
+        # The runs are under way at the same time, so their seconds are not added up.
         return runs.Progress(
             done=sum(progress.done for progress in latest),
             total=self._total,
@@ -214,12 +224,12 @@ class _TotalProgress:
 
 
 def _add_up_calls(latest: Sequence[runs.Progress]) -> dict[str, tuple[int, float]]:
-    """Return how many calls to each model are waited for, and the seconds of the oldest."""
+    """Return how many calls to each model are waited for, and since how many seconds the oldest is."""
     open_calls: dict[str, tuple[int, float]] = {}
     for progress in latest:
-        for model, (calls, seconds) in progress.open_calls.items():
-            earlier_calls, earlier_seconds = open_calls.get(model, (0, 0.0))
-            open_calls[model] = (earlier_calls + calls, max(earlier_seconds, seconds))
+        for model, (call_count, oldest_seconds) in progress.open_calls.items():
+            total_count, total_oldest = open_calls.get(model, (0, 0.0))
+            open_calls[model] = (total_count + call_count, max(total_oldest, oldest_seconds))
     return open_calls
 
 
@@ -236,11 +246,11 @@ def _print_matrix(
     unscored = 0
     is_complete = True
     for run, summary in zip(matrix, summaries, strict=True):
-        if summary is None or not summary.complete:
+        if summary is None or not summary.complete:  # None if the run was not begun
             is_complete = False
             continue
         unscored += summary.unscored
-        low_rows: list[str] = []
+        low_rows: list[str] = []  # the names of rollouts below their threshold
         if run.folder is not None and options.fail_rollout_under is not None:
             low_rows = list_low_rows(runs.Run.open(run.folder).rows(), options)
         exit_code = max(exit_code, choose_exit_code(summary, options, low_rows, name=run.label))
@@ -257,9 +267,12 @@ def _make_page(
     summaries: Sequence[runs.Summary | None],
     options: EvalOptions,
 ) -> Page:
-    """Return the table: a row for each run, with the score overall and in each category."""
+    """Return the table: a row for each run, with the score overall and in each category.
+
+    The summary of a run is None if the run was not begun.
+    """
     has_prompts = any(run.prompt_name for run in matrix)
-    categories: dict[str, None] = {}
+    categories: dict[str, None] = {}  # in the order of the runs
     for summary in summaries:
         if summary is not None and len(summary.tasks) > 1:
             categories |= dict.fromkeys(summary.tasks)

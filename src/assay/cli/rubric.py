@@ -21,7 +21,7 @@ from assay.cli.formats import (
     describe_spending,
     to_json,
 )
-from assay.cli.inputs import apply_view, load_rubric, open_run
+from assay.cli.inputs import apply_view_options, load_rubric, open_run
 from assay.cli.judging import allow_media, open_judge
 from assay.cli.lint import command as lint_command
 from assay.cli.options import (
@@ -102,7 +102,7 @@ def test(**values: Any) -> int:
     """
     options = TestOptions(**values)
     rubric = load_rubric(options.rubric, allow_code=options.allow_code)
-    apply_view(rubric, options)
+    apply_view_options(rubric, options)
 
     def print_result(report: trust.GoldenReport, spent: Ledger) -> int:
         _print_report(report, rubric.name or options.rubric, options.output_format)
@@ -116,11 +116,11 @@ def test(**values: Any) -> int:
         return run_command(
             lambda on_progress, interrupt: trust.run_golden(rubric, grader),
             options=options,
-            quiet=True,
+            quiet=True,  # golden examples are too few to show progress
             noun="examples",
             describe_size=lambda report: format_count(report.examples, "example"),
             print_result=print_result,
-            checks_interrupt=False,
+            checks_interrupt=False,  # the first Ctrl-C cancels the work
         )
 
 
@@ -144,15 +144,16 @@ def _print_junit(report: trust.GoldenReport, name: str) -> None:
 def _find_problem(result: trust.GoldenResult) -> JunitProblem | None:
     """Return a failure for a wrong verdict, and an error for a missing one."""
     if result.right is None:
-        return JunitProblem("error", "unanswered", result.error or "no answer")
+        return JunitProblem("error", type="unanswered", message=result.error or "no answer")
     if result.right:
         return None
     expected = format_cell(result.expected)
     actual = format_cell(result.got)
-    return JunitProblem("failure", "verdict", f"expected {expected}, got {actual}")
+    return JunitProblem("failure", type="verdict", message=f"expected {expected}, got {actual}")
 
 
 def _print_table(report: trust.GoldenReport, name: str) -> None:
+    """Print how many verdicts are as expected, a table of the others, and what was spent."""
     error_count = len(report.errors)
     right_count = len(report.results) - len(report.wrong) - error_count
     examples = format_count(report.examples, "golden example")
@@ -164,7 +165,7 @@ def _print_table(report: trust.GoldenReport, name: str) -> None:
     parts = [f"{escape_control_characters(name)}: {colour_text(summary, colour)}"]
     rows: list[tuple[object, ...]] = []
     for result in report.results:
-        if result.right:
+        if result.right:  # None if there is no verdict
             continue
         actual = "no answer" if result.right is None else result.got
         # A table has room for a short reason; JSON has all of it.
@@ -223,11 +224,17 @@ def _print_criteria(
     *,
     source: Mapping[str, Any] | None = None,
 ) -> None:
+    """Print a line about a rubric, and a line for each of its criteria.
+
+    `source` is the rubric as a run has saved it, in the form of a rubric file. The criteria of a run
+    do not hold their conditions, so they are taken from there.
+    """
     print(f"{name}: {describe_criteria(criteria)}, version {version[:8]}")
     conditions: dict[str, Any] = {}
-    entries = (source or {}).get("criteria", [])
-    for criterion, entry in zip(criteria, entries, strict=False):
-        conditions[criterion.name] = entry.get("when")
+    if source is not None:
+        entries = source.get("criteria", [])
+        for criterion, entry in zip(criteria, entries, strict=False):
+            conditions[criterion.name] = entry.get("when")
     for line in _format_criteria(criteria, conditions, indent="  "):
         print(line)
 
@@ -244,12 +251,16 @@ def _format_criteria(
         if details:
             line += f" ({', '.join(details)})"
         yield line
+        # A nested rubric: a run has its criteria in `inside`, and a rubric in the check.
         nested = getattr(criterion, "inside", ()) or getattr(criterion.check, "criteria", ())
         yield from _format_criteria(nested, {}, indent=f"{indent}    ")
 
 
 def _list_details(criterion: AnyCriterion, conditions: Mapping[str, Any]) -> list[str]:
-    """Return what sets a criterion apart: its condition, its verdicts, and whether it is a veto."""
+    """Return what sets a criterion apart: its condition, its verdicts, and whether it is a veto.
+
+    `conditions` are those of the criteria of a run, by their names.
+    """
     from assay.criterion import BINARY_CHOICES  # slow to load
 
     details: list[str] = []
@@ -272,8 +283,12 @@ def _list_details(criterion: AnyCriterion, conditions: Mapping[str, Any]) -> lis
 
 
 def _describe_condition(condition: Any) -> str:
-    """Describe a `when`: criteria with their verdicts, and columns with their values."""
-    if condition is None:
+    """Describe a `when` in the form of a rubric file, which has several.
+
+    It is the name of a check, a mapping from criteria to their verdicts, a mapping that names a
+    column and its value, or a list of these.
+    """
+    if condition is None:  # it cannot be written in a file
         return "a condition holds"
     if isinstance(condition, str):
         return condition
@@ -296,13 +311,13 @@ def _describe_question(criterion: AnyCriterion) -> str:
     """Return the requirement of a criterion, or its check as a rubric file names it."""
     if criterion.requirement is not None:
         return criterion.requirement
-    if not isinstance(criterion, assay.Criterion):
-        check = "a rubric" if criterion.inside else criterion.check
-    else:
+    if isinstance(criterion, assay.Criterion):
         try:
-            check = criterion.to_dict().get("check", "a rubric")
+            check = criterion.to_dict().get("check", "a rubric")  # without a check, it is nested
         except RubricError:  # a file cannot name it: a lambda, for example
             return "a function"
+    else:  # the record of a run
+        check = "a rubric" if criterion.inside else criterion.check
     if isinstance(check, str):
         return check
     return json.dumps(check, ensure_ascii=False)

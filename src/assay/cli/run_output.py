@@ -47,6 +47,11 @@ class RunOutput:
         pass_rule: PassRule | None = None,
         uses_workers: bool = False,
     ) -> None:
+        """`grader` is None if no judge was opened.
+
+        `pass_rule` decides which rollouts pass, if not a score of 1. With `uses_workers`, other
+        processes score the rows.
+        """
         self._options = options
         self._grader = grader
         self._is_resumed = not options.dry_run and is_resumed(options)
@@ -63,7 +68,10 @@ class RunOutput:
     def make_arguments(
         self, on_progress: OnProgress | None, interrupt: Interrupt
     ) -> dict[str, Any]:
-        """Return the arguments that every function takes that scores rows into a run."""
+        """Return the arguments of `runs.score_rows`, `runs.rescore` and `Environment.evaluate`.
+
+        They have these in common, and the values follow from the options of the command.
+        """
         self._interrupt = interrupt
         options = self._options
         arguments: dict[str, Any] = {
@@ -86,7 +94,7 @@ class RunOutput:
             return print_row
 
         def count_row(row: runs.Row) -> None:
-            interrupt.rows += 1
+            interrupt.rows += 1  # for the message that says how many are saved
             if print_row is not None:
                 print_row(row)
 
@@ -101,12 +109,13 @@ class RunOutput:
             noun="rollouts",
             describe_size=lambda summary: format_count(summary.rollouts, "rollout"),
             print_result=self._print_result,
-            before_exit=self._print_before_exit,
+            on_failure=self._report_failure,
             budget=make_budget(self._options, self._resumed_folders),
             saved_in=self._options.folder,
         )
 
-    def _print_before_exit(self, error: BaseException) -> None:
+    def _report_failure(self, error: BaseException) -> None:
+        """Print the rows so far, and after Ctrl-C what is saved and how to resume it."""
         if self._printer is not None:
             self._printer.finish()
         if isinstance(error, KeyboardInterrupt):
@@ -140,6 +149,7 @@ class RunOutput:
         return choose_exit_code(summary, options, self._list_low_rows())
 
     def _list_low_rows(self) -> list[str]:
+        """Return the names of the rows below `--fail-rollout-under`: as printed, or from the folder."""
         if self._printer is not None:
             return self._printer.low_rows
         folder = self._options.folder
@@ -174,12 +184,17 @@ def make_budget(
 
     if options.budget is None or not resumed_folders:
         return None
-    resumed_runs = [runs.Run.open(folder) for folder in resumed_folders]
+    dollars_spent = 0.0
+    dearest_rollout = 0.0
+    for folder in resumed_folders:
+        run = runs.Run.open(folder)
+        dollars_spent += run.spent().cost or 0.0
+        dearest_rollout = max(dearest_rollout, run.dearest() or 0.0)
     return budget(
         dollars=options.budget,
         calls=options.max_calls,
-        spent=sum(run.spent().cost or 0.0 for run in resumed_runs),
-        rollout=max((run.dearest() or 0.0 for run in resumed_runs), default=None) or None,
+        spent=dollars_spent,
+        rollout=dearest_rollout or None,  # None if no rollout had a cost
     )
 
 
@@ -197,6 +212,7 @@ def is_resumed(options: RunOptions) -> bool:
         return False
     if not options.folder:
         raise click.UsageError("--output is empty: name a folder")
+    # A run in which nothing was done yet may be replaced.
     has_run = is_run(options.folder) and RunFile(options.folder).holds_work
     if has_run and not options.resume:
         raise click.UsageError(
@@ -221,7 +237,7 @@ def _make_live_format(
         judge = None if grader is None else judge_name(grader)
     elif options.is_for_people:
         return None
-    else:
+    else:  # the same title and judge as when the saved run is printed later
         title = str(Path(options.folder))
         judge = judge_of(rubric, grader)
     criteria: list[str] = []
@@ -253,7 +269,11 @@ def make_saved_format(
     *,
     has_details: bool = False,
 ) -> Format:
-    """Return the format that prints a saved run, with a line about what was run, or all of it."""
+    """Return the format that prints a saved run, with a line about what was run.
+
+    `format_row` prints a row for people; None prints no rows. With `has_details`, data, sampling,
+    prompt, versions and more follow the line.
+    """
     criteria: list[str] = []
     if about.rubric is not None:
         criteria = [criterion.name for criterion in about.rubric.criteria]
@@ -270,6 +290,7 @@ def make_saved_format(
 
 
 def _describe_run(about: runs.RunAbout) -> str:
+    """Return a line: the kind of run, its date, rubric, environment, model and judge."""
     parts = [f"{about.kind}, {about.created}"]
     if about.rubric is not None:
         name = about.rubric.name or "unnamed"
@@ -286,7 +307,7 @@ def _describe_run(about: runs.RunAbout) -> str:
 
 
 def _list_details(about: runs.RunAbout) -> dict[str, str]:
-    """Return what decided the results, by what it is about; only what the run has recorded."""
+    """Return what decided the results, each with a title; only what the run has recorded."""
     details = {
         "data": _describe_data(about.data),
         "map": _format_settings(about.config.get("map", {})),
@@ -311,28 +332,33 @@ def _list_details(about: runs.RunAbout) -> dict[str, str]:
 
 
 def _describe_data(data: Mapping[str, Any]) -> str:
+    """Return the files of the data, the number of rows and the hash, as far as they are recorded."""
     parts: list[str] = []
-    source = data.get("source")
-    if source:
-        parts.append(source if isinstance(source, str) else ", ".join(source))
+    source = data.get("source")  # a name, or a list of them
+    if isinstance(source, str):
+        parts.append(source)
+    elif source:
+        parts.append(", ".join(source))
     if "rows" in data:
         parts.append(format_count(data["rows"], "row"))
-    file_hash = data.get("sha256") or data.get("fingerprint")
-    if file_hash:
-        parts.append(f"hash {file_hash[:12]}")
+    data_hash = data.get("sha256") or data.get("fingerprint")
+    if data_hash:
+        parts.append(f"hash {data_hash[:12]}")
     return ", ".join(parts)
 
 
 def _describe_prompt(about: runs.RunAbout) -> str:
+    """Return the prompt template with its name; empty if the rows were asked without one."""
     prompt = about.config.get("prompt")
     if not prompt:
         return ""
     parts: list[str] = []
     if prompt.get("system"):
         parts.append(f"system {_quote(prompt['system'])}")
-    shots = [*(prompt.get("few_shot") or ()), *(prompt.get("examples") or ())]
-    if shots:
-        parts.append(f"{format_count(len(shots), 'few-shot message')}")
+    # Messages of the template, and those that `--few-shot` added.
+    few_shot_messages = [*(prompt.get("few_shot") or ()), *(prompt.get("examples") or ())]
+    if few_shot_messages:
+        parts.append(format_count(len(few_shot_messages), "few-shot message"))
     if prompt.get("user"):
         parts.append(f"user {_quote(prompt['user'])}")
     text = "; ".join(parts)
@@ -345,6 +371,7 @@ def _quote(text: str) -> str:
 
 
 def _describe_environment(config: Mapping[str, Any]) -> str:
+    """Return the class of the environment, its settings and the hash of its code; empty without one."""
     if "environment" not in config:
         return ""
     parts = [config["environment"]]
@@ -379,6 +406,7 @@ class RowPrinter:
         options: DisplayOptions,
         pass_rule: PassRule | None = None,
     ) -> None:
+        """Without a `format`, rows are only counted and compared with their threshold."""
         from assay.runs.stats import DEFAULT_PASS_RULE
         from assay.runs.summary import Tally
 
@@ -387,8 +415,8 @@ class RowPrinter:
         # The base class `Format` prints nothing.
         self._format = Format("") if format is None else format
         self._thresholds = options.thresholds
-        self._tally = Tally(pass_rule=pass_rule or DEFAULT_PASS_RULE)
-        self._next_number = 0
+        self._tally = Tally(pass_rule=pass_rule or DEFAULT_PASS_RULE)  # makes the summary
+        self._next_number = 0  # of the row to print next
         # Finished rows that cannot be printed yet, because an earlier row is not finished.
         self._waiting: dict[int, runs.Row] = {}
         # Called with every finished row; None if no row is printed or compared with a threshold,
@@ -419,8 +447,8 @@ class RowPrinter:
     ) -> runs.Summary:
         """Print the rows that still wait, then the summary, and return the summary.
 
-        Without a summary, that of the printed rows is used, and nothing is printed if there are no
-        rows.
+        Without a summary, that of the printed rows is used, which counts as `complete` or not, and
+        nothing is printed if there are no rows.
         """
         for number in sorted(self._waiting):
             self._print(self._waiting[number])

@@ -33,7 +33,7 @@ def run_command(
     noun: str,
     describe_size: Callable[[Result], str],
     print_result: Callable[[Result, Ledger], int],
-    before_exit: Callable[[BaseException], None] | None = None,
+    on_failure: Callable[[BaseException], None] | None = None,
     budget: AbstractContextManager[Ledger] | None = None,
     checks_interrupt: bool = True,
     saved_in: str | None = None,
@@ -46,7 +46,7 @@ def run_command(
     - `noun` is what progress counts: "rollouts".
     - `budget` is by default a new one of `options.budget` dollars.
     - `saved_in` is where finished rows are saved; None if they are not.
-    - `before_exit` is called with the error if the work fails or is cancelled.
+    - `on_failure` is called with the error if the work fails or is cancelled.
 
     A dry run calls no model: it prints what the work, whose size is described by `describe_size`,
     would take.
@@ -73,8 +73,8 @@ def run_command(
                         checks_interrupt=checks_interrupt,
                     )
             except (AssayError, KeyboardInterrupt) as error:
-                if before_exit is not None:
-                    before_exit(error)
+                if on_failure is not None:
+                    on_failure(error)
                 raise
             return print_result(result, spent)
 
@@ -129,7 +129,7 @@ def print_budget_note(spent: Ledger, advice: str = "", *, quiet: bool) -> None:
             f"{format_count(spent.requests, 'request')}, {spent.calls:,} answered",
             quiet=quiet,
         )
-    refused_calls = spent.errors["BudgetExceeded"]
+    refused_calls = spent.errors["BudgetExceeded"]  # a Counter of errors by their class
     if refused_calls:
         print_note(
             f"the budget ran out before {format_count(refused_calls, 'call')} could be made: what "
@@ -279,6 +279,7 @@ def show_progress(noun: str, *, quiet: bool) -> Generator[OnProgress | None]:
 
 
 def _make_line_printer(noun: str) -> OnProgress:
+    """Return a function that prints the progress, except when it was printed a moment ago."""
     last_time = 0.0
     was_waiting = False
 
@@ -295,6 +296,7 @@ def _make_line_printer(noun: str) -> OnProgress:
 
 @contextmanager
 def _show_bar(noun: str) -> Generator[OnProgress]:
+    """Show a progress bar inside the block, and yield the function that updates it."""
     import rich.console
     import rich.progress
 

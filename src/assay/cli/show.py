@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,9 @@ from assay.cli.run_output import choose_exit_code, list_low_rows, make_saved_for
 from assay.cli.transcript import format_requests, format_whole_row
 from assay.display import Page, Section
 from assay.wording import format_count
+
+if TYPE_CHECKING:
+    from assay.runs.stats import PassRule
 
 
 @click.command(
@@ -106,25 +109,25 @@ def command(**values: Any) -> int:
     if options.examples:
         return _print_examples(run, options)
     summary = run.summary()
-    if options.pass_at is not None:
-        counted = runs.summarize(
+    if options.pass_at is not None:  # count again which rollouts pass
+        summary_of_rows = runs.summarize(
             run.rows(),
             threshold=options.pass_at,
             pass_measure=run.about.pass_rule.measure,
         )
-        summary = replace(counted, complete=summary.complete)
+        summary = replace(summary_of_rows, complete=summary.complete)
     format_row = format_brief_row if options.shows_rows else None
     if options.worst is not None:
         format_row = format_worst_row
     output = make_saved_format(options.run, run.about, options, format_row, has_details=True)
     rows: Iterable[runs.Row] = ()
-    if options.shows_rows or not options.is_for_people:
+    if options.shows_rows or not options.is_for_people:  # programs get all rows
         rows = _select_rows(run, options)
         if options.worst is not None:
             rows = _find_worst(rows, options.worst)
         rows = islice(rows, options.limit)
     output.print_run(summary, rows)
-    if not options.thresholds.are_set:
+    if not options.thresholds.are_set:  # a saved run with errors was still shown
         return EXIT_OK
     low_rows: list[str] = []
     if options.fail_rollout_under is not None:
@@ -175,15 +178,17 @@ def _select_rows(run: runs.Run, options: ShowOptions) -> Iterator[runs.Row]:
 
 def _find_worst(rows: Iterable[runs.Row], number: int) -> list[runs.Row]:
     """Return the rows with the lowest scores, the lowest first, without unscored rows."""
-    # Rows with the same score keep their order: by their position, since rows cannot be compared.
-    scored = (
-        (row.score, position, row) for position, row in enumerate(rows) if row.score is not None
-    )
-    return [row for _, _, row in heapq.nsmallest(number, scored)]
+    scored_rows = (row for row in rows if row.score is not None)
+    return heapq.nsmallest(number, scored_rows, key=_get_score)
+
+
+def _get_score(row: runs.Row) -> float:
+    assert row.score is not None
+    return row.score
 
 
 def _print_examples(run: runs.Run, options: ShowOptions) -> int:
-    """Print how many rollouts of each example passed."""
+    """Print a table of how many rollouts of each example passed, the lowest share first."""
     if options.format not in PAGE_FORMATS:
         raise click.UsageError(
             f"--examples is not printed as {options.format}: choose {', '.join(PAGE_FORMATS)}"
@@ -191,41 +196,52 @@ def _print_examples(run: runs.Run, options: ShowOptions) -> int:
     rule = run.about.pass_rule
     if options.pass_at is not None:
         rule = replace(rule, threshold=options.pass_at)
-    categories: dict[str, str] = {}
-    results: dict[str, list[bool]] = {}  # whether each scored rollout passed, by example
-    for row in _select_rows(run, options):
-        categories.setdefault(row.example, row.task)
-        example_results = results.setdefault(row.example, [])
-        is_passed = rule.is_passed(row.report) if row.scored else None
-        if is_passed is not None:
-            example_results.append(is_passed)
-    has_categories = len(set(categories.values())) > 1
-    data: list[dict[str, Any]] = []
-    for example, example_results in results.items():
-        line: dict[str, Any] = {"example": example}
-        if has_categories:
-            line["category"] = categories[example]
-        line["passed"] = sum(example_results)
-        line["scored"] = len(example_results)
-        line["rate"] = None
-        if example_results:
-            line["rate"] = sum(example_results) / len(example_results)
-        data.append(line)
-    data.sort(key=lambda line: -1.0 if line["rate"] is None else line["rate"])
-    shown = data[: options.limit]
+    examples = _count_passed(_select_rows(run, options), rule)
+    # Examples without a scored rollout come first.
+    examples.sort(key=lambda example: -1.0 if example["rate"] is None else example["rate"])
+    shown = examples[: options.limit]
     columns = list(shown[0]) if shown else []
-    title = f"{format_count(len(data), 'example')}; a rollout passes if its {rule}"
+    title = f"{format_count(len(examples), 'example')}; a rollout passes if its {rule}"
     page = Page(
         title,
-        [Section(columns, [list(line.values()) for line in shown])],
+        [Section(columns, [list(example.values()) for example in shown])],
         data={"pass_rule": str(rule), "examples": shown},
     )
     print(format_page(page, options.format))
     return EXIT_OK
 
 
+def _count_passed(rows: Iterable[runs.Row], rule: PassRule) -> list[dict[str, Any]]:
+    """Return a record for each example: how many of its scored rollouts passed, and their share.
+
+    The records have a category if the rows have several, and a share of None without a scored
+    rollout.
+    """
+    categories: dict[str, str] = {}  # by example
+    results: dict[str, list[bool]] = {}  # whether each scored rollout passed, by example
+    for row in rows:
+        categories.setdefault(row.example, row.task)
+        example_results = results.setdefault(row.example, [])
+        is_passed = rule.is_passed(row.report) if row.scored else None
+        if is_passed is not None:
+            example_results.append(is_passed)
+    has_categories = len(set(categories.values())) > 1
+    records: list[dict[str, Any]] = []
+    for example, example_results in results.items():
+        record: dict[str, Any] = {"example": example}
+        if has_categories:
+            record["category"] = categories[example]
+        record["passed"] = sum(example_results)
+        record["scored"] = len(example_results)
+        record["rate"] = None
+        if example_results:
+            record["rate"] = sum(example_results) / len(example_results)
+        records.append(record)
+    return records
+
+
 def _recover_run(run: str, folder: str, *, quiet: bool) -> int:
-    """Copy what can be read of a damaged run into a new one."""
+    """Copy the rows of a damaged run that can be read into a new run, and say how many."""
     from assay.runs.recovery import recover_run
     from assay.runs.run_file import RunFile
     from assay.runs.run_schema import find_run_file, is_run
@@ -236,13 +252,13 @@ def _recover_run(run: str, folder: str, *, quiet: bool) -> int:
     file = RunFile(run)
     try:
         with RunWriter(folder) as writer:
-            saved, lost = recover_run(file, writer)
-    except BaseException:
+            saved_count, lost_count = recover_run(file, writer)
+    except BaseException:  # leave no half of a run
         find_run_file(folder).unlink(missing_ok=True)
         raise
-    message = f"recovered {format_count(saved, 'rollout')} in {folder}"
-    if lost:
-        message += f"; {lost:,} could not be read: resume the run there to score them again"
+    message = f"recovered {format_count(saved_count, 'rollout')} in {folder}"
+    if lost_count:
+        message += f"; {lost_count:,} could not be read: resume the run there to score them again"
     print_note(message, quiet=quiet)
     return EXIT_OK
 
@@ -273,7 +289,10 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
 
 
 def _suggest_example(run: runs.Run, example: str) -> str:
-    """Return the id of the rollout that the page numbers so, for a message; empty if there is none."""
+    """Return the id of the row at that position, if a number was given in place of an id.
+
+    The page numbers rows in this way. Empty if there is no such row.
+    """
     if not example.isdecimal():
         return ""
     row = next(islice(run.rows(), int(example), None), None)

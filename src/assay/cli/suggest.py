@@ -91,8 +91,8 @@ def command(**values: Any) -> int:
         pairs: list[suggest.Pair] | None = None
         if options.pairs is not None:
             pairs = suggest.read_pairs(options.pairs)[: options.limit]
-        prompts = _read_file(options.prompt)
-        references = _read_file(options.references)
+        prompts = _read_texts(options.prompt)
+        references = _read_texts(options.references)
         if len(prompts) > 1:
             raise click.UsageError(
                 f"--prompt {options.prompt} holds several prompts: give a text file"
@@ -127,9 +127,9 @@ def command(**values: Any) -> int:
             options=options,
             quiet=options.quiet,
             noun="verdicts",
-            describe_size=lambda _: "it",
+            describe_size=lambda _: "it",  # for a dry run: "it would take 3 calls"
             print_result=print_result,
-            checks_interrupt=False,
+            checks_interrupt=False,  # the first Ctrl-C cancels the work
         )
 
 
@@ -148,10 +148,14 @@ class SuggestOptions(JudgingOptions):
     quiet: bool
 
     def __post_init__(self) -> None:
-        has_task = self.prompt is not None or self.references is not None
-        if (self.pairs is not None) is has_task:
+        has_pairs = self.pairs is not None
+        has_prompt = self.prompt is not None
+        has_references = self.references is not None
+        has_both = has_pairs and (has_prompt or has_references)
+        has_nothing = not has_pairs and not has_prompt and not has_references
+        if has_both or has_nothing:
             raise click.UsageError("give either --pairs, or --prompt and --references")
-        if (self.prompt is None) is not (self.references is None):
+        if has_prompt != has_references:
             raise click.UsageError("--prompt and --references go together: give both")
 
 
@@ -167,8 +171,8 @@ def _check_output(name: str) -> Path:
     return path
 
 
-def _read_file(name: str | None) -> list[str]:
-    """Return the text of a file, or the texts of a table; nothing if there is no name."""
+def _read_texts(name: str | None) -> list[str]:
+    """Return the text of a file, or the texts of a table; an empty list if no file is named."""
     from assay.graders.judge_input import read_to_grade
 
     if name is None:
@@ -178,22 +182,27 @@ def _read_file(name: str | None) -> list[str]:
     texts: list[str] = []
     for text in read_texts([name]):
         try:
-            _, response = read_to_grade(text.rollout["completion"])
+            # The text that a judge would read, also if the completion is a list of messages.
+            _, text_for_judge = read_to_grade(text.rollout["completion"])
         except TypeError as error:
             raise click.UsageError(f"{name}: {error}") from None
-        texts.append(response)
+        texts.append(text_for_judge)
     return texts
 
 
 def _print_suggestion(
     suggestion: suggest.Suggestion, output: Path | None, options: SuggestOptions
 ) -> int:
-    """Print the suggestion, or write its rubric to the output, and return the exit code."""
+    """Write the rubric of the criteria that were kept to the output, or print it.
+
+    What was kept and dropped goes to stderr. Returns the exit code.
+    """
     if options.as_json:
         print(to_json(suggestion.to_dict()))
     if suggestion.kept and output is not None:
+        rubric_name = output.stem
         with output.open("x", encoding="utf-8") as file:
-            file.write(suggestion.to_yaml(output.stem))
+            file.write(suggestion.to_yaml(rubric_name))
     elif suggestion.kept and not options.as_json:
         sys.stdout.write(suggestion.to_yaml())
     error_count = sum(judged.errors for judged in suggestion.criteria)
@@ -209,6 +218,7 @@ def _print_suggestion(
 def _describe_suggestion(
     suggestion: suggest.Suggestion, output: Path | None, error_count: int
 ) -> Iterator[str]:
+    """Yield paragraphs: how many criteria were kept, each criterion, what went wrong, and the cost."""
     total = format_count(len(suggestion.criteria), "criterion", "criteria")
     summary = f"{len(suggestion.kept):,} of {total} kept"
     if output is not None and suggestion.kept:
@@ -226,17 +236,20 @@ def _describe_suggestion(
 
 
 def _format_criteria(suggestion: suggest.Suggestion) -> str:
+    """Return the table of drafted criteria, kept or dropped, with the reason."""
     from assay.suggest.suggestion import UNJUDGED
 
     rows: list[tuple[object, ...]] = []
     for judged in suggestion.criteria:
         criterion = judged.criterion
+        # From references there are no pairs of responses, so there is no agreement with people.
+        has_agreement = judged.agreement != UNJUDGED
         rows.append(
             (
                 "kept" if judged.kept else "dropped",
                 criterion.requirement or "",
                 f"{criterion.weight:+g}",
-                "" if judged.agreement == UNJUDGED else judged.agreement,
+                judged.agreement if has_agreement else "",
                 judged.why,
             )
         )
