@@ -342,7 +342,8 @@ def read_objects(lines: Iterable[bytes], name: str, start: int = 1) -> NumberedR
     """
     for number, line in _decode_lines(lines, name, start):
         try:
-            row: object = parse_json(line)
+            # Without the line break, so that the place of an error is on this line.
+            row: object = parse_json(line.rstrip())
         except (ValueError, RecursionError) as error:
             if not line.strip():
                 continue
@@ -419,6 +420,8 @@ def _explain_json_error(location: str, error: Exception) -> TableError:
     elif isinstance(error, json.JSONDecodeError):
         # Some of these messages already end in "at".
         problem = f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        if error.pos >= len(error.doc):
+            return TableError(f"{location}: {problem}, where it ends: it may have been cut off")
         for message, advice in _JSON_ADVICE.items():
             if error.msg.startswith(message):
                 problem += f": {advice}"

@@ -80,6 +80,12 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
             "a.jsonl:3: not valid JSON: Expecting value at column 7",
         ),
         ("a.jsonl", b"\xef\xbb\xbf{", "a.jsonl:1: not valid JSON: Expecting property name"),
+        (
+            "a.jsonl",
+            b'{"a": 1}\n{"a": \r\n{"a": 2}\n',
+            "a.jsonl:2: not valid JSON: Expecting value at column 6, where it ends: it may have "
+            "been cut off",
+        ),
         ("a.jsonl", b'{"a": 1}\n[1]', "a.jsonl:2: [1] is not an object: write one object"),
         ("a.jsonl", b'{"a": "\xff"}', "a.jsonl:1: not valid UTF-8: invalid start byte at byte 8"),
         ("a.jsonl", '{"a": 1}'.encode("utf-16"), "a.jsonl: it is written in UTF-16"),
