@@ -41,7 +41,7 @@ from assay.server.protocols import (
     ScoringResults,
     SlimeRequest,
 )
-from assay.server.service import LATE, RubricService
+from assay.server.service import LATE_ERROR_START, RubricService
 from assay.server.settings import Settings
 from assay.wording import format_value
 
@@ -54,13 +54,18 @@ PROTOCOLS: Final[Sequence[type[ScoringRequest]]] = (
     VerifyRequest,
     AggregateRequest,
 )
-RETRY: Final = {"retry-after": "1"}
-# Versions of a rubric that are kept: a group that began with one is finished with it.
+# The headers of a refusal after which a client should try again, in seconds.
+RETRY_HEADERS: Final = {"retry-after": "1"}
+# How many versions of a rubric are kept. A client that has scored a part of its rollouts with one
+# version may ask for that version until all are scored.
 MAX_VERSIONS: Final = 8
+# The bodies of all requests in progress may have this many times the size that one may have.
+MAX_TOTAL_BODIES: Final = 8
 # Seconds without a request after which a server that was told to stop does stop. Until then,
 # clients that send a request on an open connection get an answer.
 QUIET_SECONDS: Final = 0.3
-# A turn of the event loop for each millisecond that scoring has blocked it; see `_let_others_in`.
+# The event loop gets one turn for each millisecond that scoring has blocked it, up to MAX_TURNS; see
+# `_accept_waiting_connections`.
 SECONDS_PER_TURN: Final = 0.001
 MAX_TURNS: Final = 100
 
@@ -81,6 +86,10 @@ class RewardApp(Starlette):
         monitor: RewardMonitor | None = None,
         judge: JudgeSource | None = None,
     ) -> None:
+        """`read_status` returns the state of all workers, if this is the app of one of them.
+
+        `judge` answers the judged criteria, in place of a judge that the rubric has.
+        """
         self.settings = settings if settings is not None else Settings()
         self.access = AccessRules(self.settings)
         self.metrics = metrics if metrics is not None else Metrics(read_status)
@@ -92,11 +101,12 @@ class RewardApp(Starlette):
         self.is_draining = False  # whether requests are refused because the server is about to stop
         self.reload_error = ""  # why this process could not take over a changed rubric
         self._read_status = read_status
-        self._requests = 0  # scoring requests under way
-        self._bytes = 0  # the size of their bodies
-        self._time_limits: set[asyncio.Timeout] = set()  # of the requests that are being scored
-        self._monitoring: set[asyncio.Task[Any]] = set()
-        self._versions: dict[str, RubricService] = {}  # by hash, the newest last
+        self._requests_in_progress = 0  # scoring requests
+        self._bytes_in_progress = 0  # the size of the bodies of these requests
+        # The timeouts around requests that wait for a judge or another process.
+        self._timeouts: set[asyncio.Timeout] = set()
+        self._monitor_tasks: set[asyncio.Task[Any]] = set()  # calls of the monitor
+        self._services: dict[str, RubricService] = {}  # by the hash of the rubric, the newest last
         self.serve_rubric(rubric)
         scoring_routes = [
             Route(protocol.path, ScoringEndpoint(self, protocol).answer, methods=["POST"])
@@ -124,75 +134,91 @@ class RewardApp(Starlette):
     def serve_rubric(self, rubric: Rubric) -> None:
         """Score with this rubric from the next request on, unless a request asks for an older version."""
         self.service = RubricService(rubric, self.settings.bounds.item_seconds, judge=self._judge)
-        self._versions.pop(self.service.hash, None)
-        self._versions[self.service.hash] = self.service
-        for old_hash in list(self._versions)[:-MAX_VERSIONS]:
-            del self._versions[old_hash]
+        # Remove a rubric with the same hash first, so that the new entry is the last of the dict.
+        self._services.pop(self.service.hash, None)
+        self._services[self.service.hash] = self.service
+        for old_hash in list(self._services)[:-MAX_VERSIONS]:
+            del self._services[old_hash]
 
     def find_service(self, request: Request) -> RubricService:
-        """Return what scores a request: the newest rubric, or the version that `?rubric=HASH` names."""
-        if not request.scope[
-            "query_string"
-        ]:  # the usual case; QueryParams would cost 5 % of a request
+        """Return the service that scores a request.
+
+        That is the newest one, unless the request asks for another version of the rubric with
+        `?rubric=HASH`. Raise HTTPException if this process does not have that version.
+        """
+        # In most requests there is no query. To parse it would cost 5 % of the time of a request.
+        if not request.scope["query_string"]:
             return self.service
         version = request.query_params.get("rubric")
         if not version:
             return self.service
-        if version not in self._versions:
+        if version not in self._services:
             raise HTTPException(
                 409,
                 f"this worker has the rubric {self.service.hash}, not the version "
                 f"{format_value(version)}: ask again if it has just changed, or ask for the "
                 "one that is served",
-                RETRY,
+                RETRY_HEADERS,
             )
-        return self._versions[version]
+        return self._services[version]
 
     @contextmanager
-    def admit(self, size: int) -> Generator[None]:
-        """Count a scoring request of so many bytes inside the block; raise HTTPException if it is too much."""
+    def admit(self, body_size: int) -> Generator[None]:
+        """Count a scoring request as in progress inside the block.
+
+        Raise HTTPException if too many requests, or too large ones, are in progress already, or if
+        the server is stopping. `body_size` is in bytes.
+        """
         bounds = self.settings.bounds
         if self.is_draining:
             raise _build_stopping_error()
-        if self._requests >= bounds.at_once:
+        if self._requests_in_progress >= bounds.at_once:
             raise HTTPException(
-                429, f"{bounds.at_once} requests are in progress: try again later", RETRY
+                429, f"{bounds.at_once} requests are in progress: try again later", RETRY_HEADERS
             )
-        if self._requests and self._bytes + size > 8 * bounds.max_bytes:
+        total_size = self._bytes_in_progress + body_size
+        if self._requests_in_progress and total_size > MAX_TOTAL_BODIES * bounds.max_bytes:
             raise HTTPException(
-                429, f"requests of {self._bytes} bytes are in progress: try again later", RETRY
+                429,
+                f"requests of {self._bytes_in_progress} bytes are in progress: try again later",
+                RETRY_HEADERS,
             )
-        self._requests += 1
-        self._bytes += size
+        self._requests_in_progress += 1
+        self._bytes_in_progress += body_size
         try:
             yield
         finally:
-            self._requests -= 1
-            self._bytes -= size
+            self._requests_in_progress -= 1
+            self._bytes_in_progress -= body_size
 
     async def score(
         self, service: RubricService, rollouts: Sequence[Rollout]
     ) -> list[EvaluationReport]:
         """Return one report per rollout; raise HTTPException if the server has to stop before."""
-        if not service.may_wait(rollouts):  # then nothing else runs before it is done
+        if not service.may_wait(rollouts):
+            # Scoring never yields to the event loop, so a timeout could not end it.
             started = time.perf_counter()
             reports = await service.score(rollouts)
-            await _let_others_in(time.perf_counter() - started)
+            await _accept_waiting_connections(time.perf_counter() - started)
             return reports
-        time_limit = asyncio.timeout(None)  # `drain` sets the time when the server has to stop
-        self._time_limits.add(time_limit)
+        # Without a limit for now. When the server has to stop, `drain` lets the timeout expire.
+        timeout = asyncio.timeout(None)
+        self._timeouts.add(timeout)
         try:
-            async with time_limit:
+            async with timeout:
                 return await service.score(rollouts)
         except TimeoutError:
             raise _build_stopping_error() from None
         finally:
-            self._time_limits.discard(time_limit)
+            self._timeouts.discard(timeout)
 
     def monitor_reports(
         self, rollouts: Sequence[Rollout], reports: Sequence[EvaluationReport]
     ) -> None:
-        """Hand reports to the monitor, if there is one. The reply does not wait for it."""
+        """Let the monitor, if there is one, look for signs of reward hacking in reports.
+
+        It works in a task of its own, so that the reply need not wait for it.
+        """
         if self.monitor is None:
             return
         rows = [
@@ -200,27 +226,29 @@ class RewardApp(Starlette):
         ]
         scored = [Scored.of(report, self.service.names) for report in reports]
         task = asyncio.create_task(watch_results(self.monitor, rows, scored))
-        self._monitoring.add(task)  # the event loop keeps only a weak reference
-        task.add_done_callback(self._monitoring.discard)
+        self._monitor_tasks.add(task)  # the event loop keeps only a weak reference
+        task.add_done_callback(self._monitor_tasks.discard)
 
     async def drain(self, quiet_seconds: float = QUIET_SECONDS) -> None:
-        """Refuse new requests, and finish those under way or refuse them when their time is over.
+        """Refuse new requests from now on, and wait for those in progress.
 
-        Returns when there was no request for `quiet_seconds`.
+        Return when there was no request for `quiet_seconds`. Requests that are still in progress
+        after `Bounds.drain_seconds` get an error.
         """
         self.is_draining = True
-        busy_at = time.monotonic()
-        deadline = busy_at + self.settings.bounds.drain_seconds
+        last_busy = time.monotonic()
+        deadline = last_busy + self.settings.bounds.drain_seconds
         while time.monotonic() < deadline:
-            if self._requests:
-                busy_at = time.monotonic()
-            elif time.monotonic() >= busy_at + quiet_seconds:
+            if self._requests_in_progress:
+                last_busy = time.monotonic()
+            elif time.monotonic() >= last_busy + quiet_seconds:
                 break
             await asyncio.sleep(0.02)
-        for time_limit in self._time_limits:  # ends what is still being scored, see `score`
-            time_limit.reschedule(asyncio.get_running_loop().time())
+        for timeout in self._timeouts:  # those in `score`, which then refuses the request
+            timeout.reschedule(asyncio.get_running_loop().time())
         if self.monitor is not None:
-            # An empty step, so that it reports on rollouts that wait for the rest of their step.
+            # The monitor collects rollouts, and reports on a number of them together. This empty
+            # call makes it report on those that it has collected so far.
             await self.monitor.watch([], [], [], is_step=True)
 
     def build_reply(
@@ -234,12 +262,12 @@ class RewardApp(Starlette):
 
     def update_metrics(self) -> None:
         """Record how many requests are in progress."""
-        self.metrics.requests_under_way.set(self._requests)
-        self.metrics.bytes_under_way.set(self._bytes)
+        self.metrics.requests_under_way.set(self._requests_in_progress)
+        self.metrics.bytes_under_way.set(self._bytes_in_progress)
 
     async def _answer_refusal(self, request: Request, error: Exception) -> Response:
-        """Answer a request that is refused, by the app itself or because Starlette has no route."""
-        assert isinstance(error, HTTPException)
+        """Answer a request that this app refused, or for which Starlette found no route."""
+        assert isinstance(error, HTTPException)  # the handler is registered for this class only
         headers = error.headers or {}
         path = format_value(request.url.path)
         if error.status_code == 405:
@@ -253,18 +281,21 @@ class RewardApp(Starlette):
         return self.build_reply(body, error.status_code, headers)
 
     async def _answer_failure(self, request: Request, error: Exception) -> Response:
-        """Answer a request that failed because of a mistake in the server or in the rubric's code."""
+        """Log an unexpected error, and answer the request that caused it."""
         logger.error("a request to %s failed", request.url.path, exc_info=error)
         body = encode_json({"error": "the server failed: its log says why"})
         return self.build_reply(body, 500)
 
-    # Pages. Only those that reveal something about the rubric or the work need the key.
+    # The routes that do not score. `access.check` refuses requests without the key. Routes that show
+    # nothing about the rubric or its use need no key, and call `access.check_host`.
 
     async def _answer_health(self, request: Request) -> Response:
+        """Answer that this process runs, even if it is about to stop."""
         self.access.check_host(request)
         return self.build_reply(encode_json({"status": "ok"}))
 
     async def _answer_ready(self, request: Request) -> Response:
+        """Answer whether the server takes requests, with status 503 if it does not."""
         self.access.check_host(request)
         status = self._read_status()
         error = self.reload_error or status.reload_error
@@ -283,6 +314,7 @@ class RewardApp(Starlette):
         return self.build_reply(encode_json(state), 200 if is_ready else 503)
 
     async def _answer_metrics(self, request: Request) -> Response:
+        """Answer with the metrics of all workers, in the text format of Prometheus."""
         self.access.check(request)
         self.update_metrics()
         return Response(
@@ -291,6 +323,7 @@ class RewardApp(Starlette):
         )
 
     async def _answer_rubric(self, request: Request) -> Response:
+        """Describe the rubric, and what a client needs to split rollouts into requests."""
         self.access.check(request)
         rubric = self.service.rubric
         criteria = [
@@ -313,12 +346,13 @@ class RewardApp(Starlette):
         return self.build_reply(encode_json(description))
 
     async def _answer_openapi(self, request: Request) -> Response:
+        """Describe all routes, as an OpenAPI document."""
         self.access.check_host(request)
         description = describe_api(PROTOCOLS, needs_key=bool(self.settings.key))
         return self.build_reply(encode_json(description))
 
     async def _answer_seed_session(self, request: Request) -> Response:
-        """Answer NeMo-Gym's request to begin a session; the server keeps none."""
+        """Answer NeMo-Gym's request to begin a session. This server keeps no sessions."""
         self.access.check(request)
         return self.build_reply(encode_json({}))
 
@@ -328,36 +362,39 @@ class RewardApp(Starlette):
         return self.build_reply(encode_json("stateless"))
 
 
-async def _let_others_in(blocked_seconds: float) -> None:
+async def _accept_waiting_connections(blocked_seconds: float) -> None:
     """Let the event loop accept the connections that came while it was blocked for so long.
 
-    uvloop accepts one connection per turn. Without these turns, connections would wait in the
-    system's queue, where no limit counts them, for as long as more come than are answered.
+    uvloop accepts one connection per turn of the loop. If scoring blocks it again and again, more
+    connections come than it accepts. They would wait in the queue of the system, where they are not
+    counted, so that the limit of requests in progress would not hold.
     """
-    for _ in range(min(MAX_TURNS, int(blocked_seconds / SECONDS_PER_TURN))):
+    turns = min(MAX_TURNS, int(blocked_seconds / SECONDS_PER_TURN))
+    for _ in range(turns):
         await asyncio.sleep(0)
 
 
 class ScoringEndpoint:
-    """Answers the requests of one protocol."""
+    """Answers the scoring requests of one protocol, which is the format of one kind of client."""
 
     def __init__(self, app: RewardApp, protocol: type[ScoringRequest]) -> None:
         self._app = app
         self._protocol = protocol
         self._bounds = app.settings.bounds
         self._unscored_policy: Policy = app.settings.unscored
+        # The metrics of this protocol are looked up only once: calling `labels` for each request
+        # would cost 2 % of its time.
         metrics = app.metrics
-        # By the status of the reply: `labels` would cost 2 % of a request.
-        self._request_counters: dict[int, Counter] = {}
+        self._request_counters: dict[int, Counter] = {}  # by the status of the reply
         self._seconds = metrics.seconds.labels(protocol.name)
-        self._scored = metrics.rollouts.labels(protocol.name, "scored")
-        self._unscored = metrics.rollouts.labels(protocol.name, "unscored")
-        self._fallbacks = metrics.fallbacks.labels(protocol.name, self._unscored_policy)
+        self._scored_counter = metrics.rollouts.labels(protocol.name, "scored")
+        self._unscored_counter = metrics.rollouts.labels(protocol.name, "unscored")
+        self._fallback_counter = metrics.fallbacks.labels(protocol.name, self._unscored_policy)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request, and count it by its status."""
+        """Answer a request, and record its status and duration in the metrics."""
         started = time.perf_counter()
-        status = 500
+        status = 500  # for an error other than HTTPException
         try:
             reply = await self._answer_if_admitted(request)
             status = reply.status_code
@@ -366,17 +403,20 @@ class ScoringEndpoint:
             status = refusal.status_code
             raise
         finally:
-            # Before the reply is sent: a client that has it must find it counted.
+            # Counted before the reply is sent, so that a client that has the reply and then reads
+            # the metrics finds its request in them.
             self._count_request(status)
             self._seconds.observe(time.perf_counter() - started)
 
     def _count_request(self, status: int) -> None:
+        """Count a request by the status of its reply."""
         if status not in self._request_counters:
             requests = self._app.metrics.requests
             self._request_counters[status] = requests.labels(self._protocol.name, status)
         self._request_counters[status].inc()
 
     async def _answer_if_admitted(self, request: Request) -> Response:
+        """Read a request, and return the reply; raise HTTPException if it is refused."""
         self._app.access.check(request)
         announced_size = read_announced_size(request, self._bounds)
         with self._app.admit(min(announced_size, self._bounds.max_bytes)):
@@ -389,8 +429,9 @@ class ScoringEndpoint:
                     f"there are {len(scoring.rollouts)} rollouts, and {self._bounds.max_batch} "
                     "are allowed: send fewer at a time",
                 )
-            # Requests that arrived together are all counted before the first is scored, so that
-            # there are limits although scoring may never wait.
+            # Give other requests that have arrived a chance to be counted as in progress. If scoring
+            # never waits, each would otherwise be counted only after the one before it has ended,
+            # and no limit would apply.
             await asyncio.sleep(0)
             return await self._score(scoring, self._app.find_service(request))
 
@@ -398,7 +439,7 @@ class ScoringEndpoint:
         """Score the rollouts of a request, and return the reply."""
         rollouts = scoring.rollouts
         if self._protocol.takes_numbers_only and len(rollouts) == 1 and service.compares:
-            # A rollout that is compared with no other has no reward.
+            # The rubric compares rollouts, and there is no other one to compare this with.
             reports = [service.report_failure(GROUP_MISSING)]
         else:
             reports = await self._app.score(service, rollouts)
@@ -419,19 +460,24 @@ class ScoringEndpoint:
         return self._app.build_reply(encode_json(reply), headers={"x-assay-rubric": service.hash})
 
     def _count_rollouts(self, reports: Sequence[EvaluationReport]) -> None:
+        """Count scored and unscored rollouts, and those that were not scored in time."""
         unscored = [report for report in reports if not report.scored]
-        self._scored.inc(len(reports) - len(unscored))
+        self._scored_counter.inc(len(reports) - len(unscored))
         if not unscored:
             return
-        self._unscored.inc(len(unscored))
-        if self._protocol.takes_numbers_only:
-            self._fallbacks.inc(len(unscored))
+        self._unscored_counter.inc(len(unscored))
+        if self._protocol.takes_numbers_only:  # something else is sent in place of their rewards
+            self._fallback_counter.inc(len(unscored))
         for report in unscored:
-            if any(error.startswith(LATE) for error in report.errors.values()):
+            if any(error.startswith(LATE_ERROR_START) for error in report.errors.values()):
                 self._app.metrics.deadlines.inc()
 
     def _refuse_unscored(self, reports: Sequence[EvaluationReport]) -> None:
-        """Raise HTTPException if a reply would need a number for a rollout that has none."""
+        """Raise HTTPException if the reply needs a number for an unscored rollout, but there is none.
+
+        The setting `unscored` may provide such a number, or the protocol may have another way to
+        report an unscored rollout.
+        """
         protocol = self._protocol
         if not protocol.takes_numbers_only or protocol.marks_failures:
             return
@@ -451,4 +497,7 @@ class ScoringEndpoint:
 
 
 def _build_stopping_error() -> HTTPException:
-    return HTTPException(503, "the server is stopping: ask again, perhaps another server", RETRY)
+    """Return the refusal of a request that comes, or is still being scored, while the server stops."""
+    return HTTPException(
+        503, "the server is stopping: ask again, perhaps another server", RETRY_HEADERS
+    )

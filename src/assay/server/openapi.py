@@ -12,13 +12,13 @@ Schema = dict[str, Any]
 
 
 class PageRoute(NamedTuple):
-    """A route that does not score."""
+    """A route that does not score, as the document describes it."""
 
     path: str
-    name: str
+    name: str  # its `operationId`
     summary: str
     method: str = "get"
-    needs_key: bool = False
+    needs_key: bool = False  # if the server has a key at all
     statuses: Sequence[int] = (200,)
     media_type: str = "application/json"
 
@@ -41,7 +41,7 @@ PAGES: Final = (
     PageRoute("/reverify_mode", "reverify_mode", "For NeMo-Gym."),
 )
 
-ERROR: Final[Schema] = {
+ERROR_SCHEMA: Final[Schema] = {
     "type": "object",
     "properties": {
         "error": {"type": "string", "description": "What was wrong, and what to do."},
@@ -57,15 +57,19 @@ RETRY_HEADER: Final[Schema] = {
 
 
 def describe_api(protocols: Sequence[type[ScoringRequest]], *, needs_key: bool) -> Schema:
-    """Return the OpenAPI document of a server with or without a key."""
+    """Return the OpenAPI document of a server that has these scoring routes, and `PAGES`.
+
+    `needs_key` says that the server has a key.
+    """
     body_types = [protocol.body_type for protocol in protocols]
     reply_types = [protocol.reply_type for protocol in protocols]
     schemas, components = msgspec.json.schema_components(
         [*body_types, *reply_types], ref_template="#/components/schemas/{name}"
     )
+    # msgspec returns one schema per type, in the same order.
     body_schemas = schemas[: len(protocols)]
     reply_schemas = schemas[len(protocols) :]
-    # The type of a rollout cannot say this.
+    # A rollout has a completion, or only a state. The Python type cannot express this.
     components["RolloutBody"]["anyOf"] = [
         {"required": ["completion"]},
         {"required": ["state"], "maxProperties": 1},
@@ -75,7 +79,7 @@ def describe_api(protocols: Sequence[type[ScoringRequest]], *, needs_key: bool) 
         paths[protocol.path] = {"post": _describe_scoring(protocol, body, reply, needs_key)}
     for page in PAGES:
         paths[page.path] = {page.method: _describe_page(page, needs_key and page.needs_key)}
-    all_components: Schema = {"schemas": {"Error": ERROR, **components}}
+    all_components: Schema = {"schemas": {"Error": ERROR_SCHEMA, **components}}
     if needs_key:
         all_components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return {
@@ -89,6 +93,7 @@ def describe_api(protocols: Sequence[type[ScoringRequest]], *, needs_key: bool) 
 def _describe_scoring(
     protocol: type[ScoringRequest], body: Schema, reply: Schema, needs_key: bool
 ) -> Schema:
+    """Return the description of a route that scores: its body, and every reply that it can give."""
     responses = {
         "200": _describe_response("The scores.", reply) | {"headers": RUBRIC_HEADER},
         "400": _describe_error("The body is not valid JSON, or it does not match the schema."),
@@ -115,6 +120,7 @@ def _describe_scoring(
 
 
 def _describe_page(page: PageRoute, needs_key: bool) -> Schema:
+    """Return the description of a route that does not score; its replies have no schema."""
     responses = {
         str(status): _describe_response("An answer.", {}, page.media_type)
         for status in page.statuses
@@ -130,21 +136,27 @@ def _describe_page(page: PageRoute, needs_key: bool) -> Schema:
 def _describe_response(
     description: str, schema: Schema, media_type: str = "application/json"
 ) -> Schema:
+    """Return the description of a reply whose body matches this schema."""
     return {"description": description, "content": {media_type: {"schema": schema}}}
 
 
 def _describe_error(description: str) -> Schema:
+    """Return the description of a reply that holds an error."""
     return _describe_response(description, {"$ref": "#/components/schemas/Error"})
 
 
 def _describe_denial(needs_key: bool) -> Schema:
-    """Return the reply to a request that has no access."""
+    """Return the description of the reply to a request that has no access, by its status.
+
+    A server without a key checks the host name of every request in place of the key.
+    """
     if needs_key:
         return {"401": _describe_error("The key is missing or wrong.")}
     return {"403": _describe_error("The request used a host name that is not the server's.")}
 
 
 def _describe_security(needs_key: bool) -> Schema:
+    """Return the field that says that a route needs the key; nothing if it needs none."""
     if needs_key:
         return {"security": [{"key": []}]}
     return {}

@@ -15,30 +15,38 @@ from assay.wording import format_value
 
 Value = TypeVar("Value")
 
-CLOSE: Final = {"connection": "close"}  # for a reply to a request whose body was not read
-# How long a body is read and thrown away whose announced size is too large, in seconds.
+# The headers of a reply to a request whose body was not read to its end: what the client sends next
+# on this connection would be the rest of the body.
+CLOSE_HEADERS: Final = {"connection": "close"}
+# How long a body that is too large is read and thrown away, in seconds.
 DISCARD_SECONDS: Final = 5.0
 
 
 def read_announced_size(request: Request, bounds: Bounds) -> int:
-    """Return the size that a request announces for its body; if it announces none, the largest allowed."""
+    """Return the size of the body in bytes, as the header of a request announces it.
+
+    If it announces none, return the largest size that is allowed. Raise HTTPException if the header
+    is not a number.
+    """
     announced = request.headers.get("content-length")
     if announced is None:
         return bounds.max_bytes
     if not (announced.isascii() and announced.isdigit()):
         raise HTTPException(
-            400, f"the content length is {format_value(announced)}: give a whole number", CLOSE
+            400,
+            f"the content length is {format_value(announced)}: give a whole number",
+            CLOSE_HEADERS,
         )
     return int(announced)
 
 
 def check_content_type(request: Request) -> None:
-    """Raise HTTPException for anything but uncompressed JSON in UTF-8.
+    """Raise HTTPException if the headers announce anything but uncompressed JSON in UTF-8.
 
-    Nothing is decompressed, so a small body cannot become a huge one.
+    Compressed bodies are refused, since a small one may expand to a huge one.
     """
     content_type = request.headers.get("content-type", "")
-    if content_type != "application/json":
+    if content_type != "application/json":  # the usual value needs no parsing
         media_type, _, parameters = content_type.lower().partition(";")
         charset = parameters.partition("charset=")[2].strip(' "') or "utf-8"
         if media_type.strip() != "application/json" or charset not in ("utf-8", "utf8"):
@@ -57,8 +65,8 @@ def check_content_type(request: Request) -> None:
 async def read_body(request: Request, announced_size: int, bounds: Bounds) -> bytes:
     """Return the whole body; raise HTTPException if it is too large or takes too long.
 
-    A body that is too large is still read for a while, without being kept: a client that is still
-    sending would not read the reply.
+    A body that is too large is still read for a while, but not kept, because most clients read the
+    reply only after they have sent the whole body.
     """
     is_too_large = announced_size > bounds.max_bytes
     seconds = DISCARD_SECONDS if is_too_large else bounds.body_seconds
@@ -77,7 +85,7 @@ async def read_body(request: Request, announced_size: int, bounds: Bounds) -> by
             raise HTTPException(
                 408,
                 f"the whole request had not arrived after {seconds:g} s: send it without a pause",
-                CLOSE,
+                CLOSE_HEADERS,
             ) from None
     except ClientDisconnect:
         raise HTTPException(
@@ -88,7 +96,7 @@ async def read_body(request: Request, announced_size: int, bounds: Bounds) -> by
             413,
             f"the request has {max(size, announced_size)} bytes or more, and {bounds.max_bytes} "
             "are allowed: send fewer rollouts at a time",
-            CLOSE,
+            CLOSE_HEADERS,
         )
     return b"".join(chunks)
 
@@ -96,8 +104,8 @@ async def read_body(request: Request, announced_size: int, bounds: Bounds) -> by
 def decode_json(body: bytes) -> Any:
     """Return the value in a body; raise HTTPException for invalid JSON and for repeated keys.
 
-    msgspec would be faster, but it keeps the last of two equal keys, and it refuses a text with
-    half of a surrogate pair, which models do write.
+    msgspec would be faster, but it silently keeps the last of two equal keys, and it refuses texts
+    with half of a surrogate pair. Models do write such texts.
     """
     try:
         return _decoder.decode(body.decode())
@@ -109,10 +117,11 @@ def decode_json(body: bytes) -> Any:
         raise HTTPException(400, f"the body is not valid JSON: {error}") from None
 
 
-def _read_finite_number(digits: str) -> float:
-    number = float(digits)
+def _read_finite_number(text: str) -> float:
+    """Return a number of a JSON text; raise ValueError for NaN, infinities and `1e999`."""
+    number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{format_value(digits)} is not a finite number")
+        raise ValueError(f"{format_value(text)} is not a finite number")
     return number
 
 
@@ -124,7 +133,10 @@ _decoder: Final = json.JSONDecoder(
 
 
 def convert_body(value: Any, body_type: type[Value]) -> Value:
-    """Return a decoded body as a value of a type; raise HTTPException that says where it differs."""
+    """Return a decoded JSON body as an object of this type.
+
+    Raise HTTPException if they do not match; its message names the field.
+    """
     try:
         return msgspec.convert(value, body_type)
     except msgspec.ValidationError as error:
@@ -135,7 +147,7 @@ def convert_body(value: Any, body_type: type[Value]) -> Value:
 
 
 def encode_json(value: Any) -> bytes:
-    """Return a reply as JSON."""
+    """Return a value as JSON in UTF-8; it may contain objects of msgspec types."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold only as an escape
