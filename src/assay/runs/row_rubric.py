@@ -34,8 +34,8 @@ from assay.shaping import read_shaping
 from assay.types import ScoringMethod
 from assay.wording import describe_error
 
-# Checks whose time grows in a straight line with the text.
-_LINEAR: Final = (
+# Checks whose time grows in a straight line with the text, so they may run in this process.
+_LINEAR_CHECKS: Final = (
     CodeBlock,
     Contains,
     ExactMatch,
@@ -57,14 +57,20 @@ isolation.protocol.register_record(Score)
 
 
 class RowRubric(Rubric):
-    """A rubric that a row brings. Checks that may take long, or much memory, run in worker processes."""
+    """A rubric that a row of the data brings, whose checks have a budget of time and memory.
+
+    Checks that may take long, or much memory, run in worker processes.
+    """
 
     budget: RowBudget | None = None
 
     def limit(self, budget: RowBudget) -> None:
-        """Hold the checks to a budget, also those of nested rubrics."""
+        """Hold the checks of this rubric and of the rubrics inside it to a budget.
+
+        Also raise an error if the shaping of the score names a criterion that does not exist: the
+        constructor cannot check that, since a subclass may add criteria.
+        """
         self.budget = budget
-        # The constructor does not know whether a subclass will add criteria.
         read_shaping(self.shaping, self._plan.names)
         for planned in self._plan.planned:
             _limit_check(planned, budget)
@@ -78,13 +84,16 @@ class RowRubric(Rubric):
         grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
+        """Score rollouts as any rubric does, but give the checks of each rollout a time limit."""
         score = super()._score_by_criteria
-        is_nested = current_work_budget.get() is not None
-        if self.budget is None or is_nested:
+        # A rubric inside another one shares the limit that was set for that one.
+        has_limit = current_work_budget.get() is not None
+        if self.budget is None or has_limit:
             return await score(rollouts, grader, called_method)
         try:
             self._plan.refuse_missing_grader(grader or self.grader)
         except RubricError as error:
+            # An error in the rubric of one row must not end the whole run.
             line = CriterionReport(name=COLUMN, error=describe_error(error))
             return [aggregate([line])] * len(rollouts)
         seconds = self.budget.seconds
@@ -98,24 +107,28 @@ class RowRubric(Rubric):
 
 
 def _limit_check(planned: PlannedCriterion, budget: RowBudget) -> None:
-    """Replace the function of a criterion by one that keeps to the budget."""
+    """Replace the check of a criterion, if code answers it, by one that keeps to the budget."""
     if planned.step_plan is not None:
+        # The check is about single steps of a rollout: replace it where these are scored.
         [planned] = planned.step_plan.planned
     function = planned.function
-    # Group functions and isolated checks work in a pool already, which keeps to the budget.
-    if function is None or function.is_group or planned.criterion.isolate:
+    if function is None:  # a judge or a nested rubric answers
         return
+    if function.is_group or planned.criterion.isolate:
+        return  # these run in worker processes already, which keep to the budget
     check: Any = planned.criterion.check
-    # A check that may take long is awaited, so that other rollouts are scored meanwhile. The checks
-    # that a template will build are not known yet.
-    is_async = isinstance(check, CheckTemplate) or not _is_linear(check)
+    # A template builds a check from the columns of each row, so it is not known yet how long it
+    # takes.
+    may_take_long = isinstance(check, CheckTemplate) or not _is_linear(check)
     if isinstance(function, TemplateFunction):
         function.refuse_excess = budget.refuse_excess
-    function.wrap(partial(_run_within_budget, budget), is_async=is_async)
+    # A check that may take long is awaited, so that other rollouts are scored meanwhile.
+    function.wrap(partial(_run_within_budget, budget), is_async=may_take_long)
 
 
 def _is_linear(check: object) -> bool:
-    if not isinstance(check, _LINEAR):
+    """Return whether the time of a check grows only in a straight line with the text."""
+    if not isinstance(check, _LINEAR_CHECKS):
         return False
     if isinstance(check, Contains) and isinstance(check.value, tuple):
         return len(check.value) <= _MAX_VALUES
@@ -125,17 +138,18 @@ def _is_linear(check: object) -> bool:
 def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
     """Return a function that runs a check in this process if it is cheap, else in a worker process.
 
-    It must be called inside of a `WorkBudget`, which counts the time of all checks of a rollout.
+    The function takes the same arguments as the check. It must be called inside of a `WorkBudget`,
+    which counts the time of all checks of a rollout.
     """
     local_check: Any = None  # the check as it may run in this process; None if it may not
     if _is_linear(check):
         local_check = check
     elif isinstance(check, Regex):
         seconds = min(check.timeout_seconds, _LOCAL_SEARCH_SECONDS)
-        local_check = replace(check, timeout_seconds=seconds)
+        local_check = replace(check, timeout_seconds=seconds)  # then it goes to a worker process
 
     async def run_in_worker(*arguments: Any, **keywords: Any) -> Any:
-        pool = _pool(budget.memory)
+        pool = _get_pool(budget.memory)
         outcome = await pool.run(check, *arguments, timeout=budget.seconds, keywords=keywords)
         return outcome.value if outcome.ok else Score.failed(outcome.message)
 
@@ -150,7 +164,7 @@ def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
         start = time.thread_time()
         try:
             return local_check(*arguments, **keywords)
-        except TimeoutError:  # a slow search may take longer in a worker process
+        except TimeoutError:  # of the regular expression: in a worker process it may take longer
             return run_in_worker(*arguments, **keywords)
         finally:
             work_budget.spent += time.thread_time() - start
@@ -158,13 +172,13 @@ def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
     return run
 
 
-def _pool(memory: int) -> isolation.Pool:
-    """Return a pool of worker processes with this limit of memory."""
+def _get_pool(memory: int) -> isolation.Pool:
+    """Return a pool of worker processes that may each take this many bytes of memory."""
     if memory == DEFAULT_ROW_BUDGET.memory:
         return isolation.shared_pool("assay.checks")
-    return _own_pool(memory)
+    return _start_pool(memory)
 
 
 @cache
-def _own_pool(memory: int) -> isolation.Pool:
+def _start_pool(memory: int) -> isolation.Pool:
     return isolation.Pool(memory=memory, preload=["assay.checks"])

@@ -49,7 +49,7 @@ class RowRubrics:
         parser: Parser | None = None,
         budget: RowBudget | None = None,
     ) -> None:
-        """`rubric` scores the rows without their own rubric; without it, they are errors.
+        """`rubric` scores the rows without their own rubric; with None, such rows are errors.
 
         `judge` answers the judged criteria of all rows: a grader, a model, or the name of one. By
         default it is that of the rubric that scores the row.
@@ -71,14 +71,17 @@ class RowRubrics:
         self.parser: Parser | None = parser or getattr(rubric, "caller_parser", None)
         self.grader = grader_of(judge)
         self.budget: RowBudget = budget or getattr(rubric, "row_budget", None) or DEFAULT_ROW_BUDGET
-        self._plan = Traits() if rubric is None else Traits.of(rubric)
-        # Rubrics of rows by their content, the least recently used first.
+        # Traits say, for example, whether a rubric has to wait for a model.
+        self._traits = Traits() if rubric is None else Traits.of(rubric)
+        # Rubrics of rows and their traits by the content of the column, the least recently used
+        # first.
         self._cache: dict[str, tuple[RowRubric, Traits]] = {}
 
     def around(self, rubric: Any) -> "RowRubrics":
         """Return a copy with another rubric for the rows that have none."""
         other = copy(self)
-        other.rubric, other._plan = rubric, Traits.of(rubric)
+        other.rubric = rubric
+        other._traits = Traits.of(rubric)
         return other
 
     @property
@@ -87,18 +90,21 @@ class RowRubrics:
         return getattr(self.rubric, "criteria", ())
 
     def of(self, row: Mapping[str, Any]) -> tuple[Any, Traits]:
-        """Return the rubric of a row, and its traits. Raise `RubricError` if there is none."""
-        own = own_rubric(row)
-        if own is None:
+        """Return the rubric that scores a row, and its traits.
+
+        Raise `RubricError` if there is none, or if that of the row cannot be read.
+        """
+        saved_rubric = own_rubric(row)  # as data: a list, a mapping or JSON text
+        if saved_rubric is None:
             if self.rubric is None:
-                raise RubricError(f"it has no {COLUMN!r} , and there is no rubric for all rows")
-            return self.rubric, self._plan
-        if hasattr(own, "tolist"):  # a column of lists comes from Parquet and pandas as an array
-            own = own.tolist()
-        self.budget.refuse_excess(own)
+                raise RubricError(f"it has no {COLUMN!r}, and there is no rubric for all rows")
+            return self.rubric, self._traits
+        if hasattr(saved_rubric, "tolist"):  # Parquet and pandas hold a list as an array
+            saved_rubric = saved_rubric.tolist()
+        self.budget.refuse_excess(saved_rubric)
         try:
-            data = _without_gaps(own)
-            key = own if isinstance(own, str) else hash_json(data)
+            data = _without_gaps(saved_rubric)
+            key = data if isinstance(data, str) else hash_json(data)
         except (TypeError, ValueError) as error:
             raise RubricError(
                 f"its column {COLUMN!r} has values that a rubric file cannot contain: {error}"
@@ -114,7 +120,8 @@ class RowRubrics:
         return entry
 
     def _build(self, data: object) -> RowRubric:
-        rubric = _read(data, self.budget)
+        """Return the rubric of a row from its data, limited by the budget."""
+        rubric = _read_rubric(data, self.budget)
         rubric.limit(self.budget)
         rubric.show(self.shows, thinking=self.thinking)
         if self.parser is not None:
@@ -126,32 +133,36 @@ class RowRubrics:
     ) -> list[EvaluationReport]:
         """Return one report per rollout. A rubric that cannot be read is an error of its row."""
         grader = grader_of(judge) or self.grader
-        reports: dict[int, EvaluationReport] = {}
-        rubrics: dict[int, Any] = {}  # by their identity
-        indices_by_rubric: dict[int, list[int]] = {}
+        reports: dict[int, EvaluationReport] = {}  # by the index of the rollout
+        # Rubrics cannot be keys of a dictionary, so they are found by their `id`.
+        rubrics_by_id: dict[int, Any] = {}
+        indices_by_id: dict[int, list[int]] = {}  # of the rollouts that each rubric scores
         for index, rollout in enumerate(rollouts):
+            fields = rollout.fields if isinstance(rollout, Rollout) else rollout
             try:
-                rubric, _ = self.of(rollout.fields if isinstance(rollout, Rollout) else rollout)
+                rubric, _ = self.of(fields)
             except AssayError as error:
                 reports[index] = unreadable_report(error, f"row {index}")
             else:
-                rubrics[id(rubric)] = rubric
-                indices_by_rubric.setdefault(id(rubric), []).append(index)
+                rubrics_by_id[id(rubric)] = rubric
+                indices_by_id.setdefault(id(rubric), []).append(index)
 
-        async def score_part(rubric_id: int) -> None:
-            indices = indices_by_rubric[rubric_id]
+        async def score_with(rubric_id: int) -> None:
+            """Score the rollouts that one rubric scores."""
+            rubric = rubrics_by_id[rubric_id]
+            indices = indices_by_id[rubric_id]
             options = {} if grader is None else {"judge": grader}
-            part = [rollouts[index] for index in indices]
-            part_reports = await rubrics[rubric_id].score(part, **options)
-            reports.update(zip(indices, part_reports, strict=True))
+            its_rollouts = [rollouts[index] for index in indices]
+            its_reports = await rubric.score(its_rollouts, **options)
+            reports.update(zip(indices, its_reports, strict=True))
 
-        if rubrics:
-            await run_concurrently(score_part, list(rubrics))
+        if rubrics_by_id:
+            await run_concurrently(score_with, list(rubrics_by_id))
         return [reports[index] for index in range(len(rollouts))]
 
 
 def unreadable(error: AssayError, where: str) -> str:
-    """Return the error message of a row whose rubric cannot be read."""
+    """Return the error message of a row whose rubric cannot be read; `where` names the row."""
     kind, _, message = describe_error(error).partition(": ")
     return f"{kind}: the rubric of {where}: {message}"
 
@@ -167,7 +178,10 @@ def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
 
 
 def _without_gaps(data: object) -> object:
-    """Return data without null fields: a table gives each entry the fields of all entries."""
+    """Return the data of a rubric without null fields.
+
+    A table gives each criterion the fields of all criteria, and fills the missing ones with null.
+    """
     if isinstance(data, Mapping):
         items = cast("Mapping[str, object]", data).items()
         return {key: _without_gaps(value) for key, value in items if value is not None}
@@ -176,10 +190,11 @@ def _without_gaps(data: object) -> object:
     return data
 
 
-def _read(data: object, budget: RowBudget) -> RowRubric:
+def _read_rubric(data: object, budget: RowBudget) -> RowRubric:
+    """Return a rubric from a list of criteria, a mapping, or the JSON of either."""
     if isinstance(data, str) and data.lstrip().startswith(("[", "{")):
         node = read_text(data, "json")
-        budget.refuse_excess(node.data)
+        budget.refuse_excess(node.data)  # before only the length of the text was counted
         return RowRubric.from_node(node)
     if isinstance(data, Mapping | list):
         return RowRubric.from_dict(cast("object", data))
