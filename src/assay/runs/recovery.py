@@ -18,24 +18,26 @@ from assay.runs.run_writer import RunWriter
 
 
 def recover_run(file: RunFile, writer: RunWriter) -> tuple[int, int]:
-    """Copy what can be read of a damaged run; return how many rollouts were copied, and lost.
+    """Copy what can be read of a damaged run into a new run, which `writer` writes.
 
-    Every rollout whose data match their checksum is copied, with its verdicts and calls as far
-    as these can be read. Raise `RunError` if not even the metadata can be read.
+    Return two numbers: the rollouts that were copied, and those that were lost. A rollout is copied
+    if its data match their checksum, with its verdicts and calls as far as these can be read.
+    Raise `RunError` if not even the metadata can be read.
     """
     writer.save_about(file.read_run())
     with explain_errors(file.path):
         connection = connect_for_reading(file.path)
-    saved = lost = 0
+    copied = lost = 0
     try:
         known_ids = _list_ids(connection)
-        # A rollout that no query lists may still be found by its id. Ids are tried up to the largest
-        # known one, but damage can make that one huge.
+        # A rollout that no query lists may still be found by its id, so all ids up to the largest
+        # known one are tried. That one is limited, since damage may have made it huge.
         largest_id = min(max(known_ids, default=0), 2 * len(known_ids) + BATCH_ROWS)
-        for rollout_id in sorted(known_ids.union(range(1, largest_id + 1))):
+        ids_to_try = known_ids.union(range(1, largest_id + 1))
+        for rollout_id in sorted(ids_to_try):
             rollout = _read_rollout(connection, rollout_id)
             if rollout is not None and _try_to_save(writer, rollout):
-                saved += 1
+                copied += 1
             elif rollout_id in known_ids:
                 lost += 1
         for table in ("labels", "spending", "generations"):
@@ -44,11 +46,15 @@ def recover_run(file: RunFile, writer: RunWriter) -> tuple[int, int]:
                 writer.insert_rows(table, rows)
     finally:
         connection.close()
-    return saved, lost
+    return copied, lost
 
 
 def _list_ids(connection: sqlite3.Connection) -> set[int]:
-    """Return the ids of all rollouts, as far as the table or an index over it can be read."""
+    """Return the ids of all rollouts that can be found in a damaged file.
+
+    The table, its index and the verdicts are stored in different pages, and only some may be
+    damaged. A query that meets a damaged page yields the ids before it.
+    """
     ids: set[int] = set()
     for query in (
         "SELECT id FROM rollouts NOT INDEXED",
@@ -69,23 +75,32 @@ def _read_rollout(connection: sqlite3.Connection, rollout_id: int) -> SavedRollo
         columns = connection.execute(query, (rollout_id,)).fetchone()
     except sqlite3.Error:
         return None
-    if columns is None or not is_intact(*columns[-2:]):
+    if columns is None:
         return None
-    # The columns have no checksum, so what identifies the rollout is taken from its data.
-    data = json.loads(columns[-2])
-    identity = (
-        encodable(data.get("example", columns[0])),
-        data.get("sample", columns[1]),
-        data.get("row", columns[2]),
-    )
+    *rollout_columns, checksum = columns
+    example, sample, row, *other_columns = rollout_columns
+    data = other_columns[-1]
+    if not is_intact(data, checksum):
+        return None
+    # The checksum covers only the data. They also say which rollout this is, so that is read from
+    # them, and from the columns only if it is missing there.
+    saved_row = json.loads(data)
     verdicts: list[SavedVerdict] = []
     calls: list[SavedCall] = []
+    # The first column of both tables is the id of the rollout.
     with suppress(sqlite3.Error):
-        for row in connection.execute("SELECT * FROM verdicts WHERE rollout = ?", (rollout_id,)):
-            verdicts.append(SavedVerdict(*row[1:]))
-        for row in connection.execute("SELECT * FROM calls WHERE rollout = ?", (rollout_id,)):
-            calls.append(SavedCall(*row[1:]))
-    return SavedRollout(*identity, *columns[3:-1], verdicts=verdicts, calls=calls)
+        for values in connection.execute("SELECT * FROM verdicts WHERE rollout = ?", (rollout_id,)):
+            verdicts.append(SavedVerdict(*values[1:]))
+        for values in connection.execute("SELECT * FROM calls WHERE rollout = ?", (rollout_id,)):
+            calls.append(SavedCall(*values[1:]))
+    return SavedRollout(
+        encodable(saved_row.get("example", example)),
+        saved_row.get("sample", sample),
+        saved_row.get("row", row),
+        *other_columns,
+        verdicts=verdicts,
+        calls=calls,
+    )
 
 
 def _try_to_save(writer: RunWriter, rollout: SavedRollout) -> bool:
