@@ -200,12 +200,15 @@ def find_run_file(path: str | os.PathLike[str]) -> Path:
 def is_run(path: str | os.PathLike[str]) -> bool:
     """Return whether a run is saved in this folder or file."""
     file = find_run_file(path)
-    # It is empty for a moment while the run is started.
+    # While a run is started, its file is empty for a moment.
     return file.is_file() and file.stat().st_size > 0
 
 
 def is_intact(data: Any, checksum: Any) -> bool:
-    """Return whether data match their checksum. A damaged page may hold anything in their place."""
+    """Return whether the JSON of a saved record matches its checksum.
+
+    A damaged file may hold values of any type in both columns.
+    """
     if isinstance(data, str):
         data = data.encode()
     return isinstance(data, bytes) and zlib.crc32(data) == checksum
