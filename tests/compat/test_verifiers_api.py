@@ -180,7 +180,7 @@ async def test_tokens_are_counted_in_the_state():
         name: count + {"input_tokens": 4, "output_tokens": 6}[name] for name, count in spent.items()
     }
     assert env.get_state_usage(vf.State()) is None
-    with pytest.raises(ValueError, match="give 0 or more, not -1 and 0"):
+    with pytest.raises(ValueError, match="token counts are -1 and 0: give 0 or more"):
         env.increment_state_usage(state, input_tokens=-1)
 
 

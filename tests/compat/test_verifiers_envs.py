@@ -977,7 +977,7 @@ async def test_a_client_of_its_own_says_what_is_wrong():
     [output] = (await make_env().evaluate(Mute("sdk"), "m", num_examples=1))["outputs"]
     assert (
         output["error"]["error_chain_repr"]
-        == "TypeError('get_response of Mute gave None: return a vf.Response')"
+        == "TypeError('get_response of Mute returned None: return a vf.Response')"
     )
 
 

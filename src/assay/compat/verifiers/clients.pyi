@@ -1,7 +1,7 @@
-from assay.compat.verifiers.records import Client as Client
-from assay.compat.verifiers.records import ClientConfig as ClientConfig
-from assay.compat.verifiers.records import SdkClient
-from assay.compat.verifiers.records import resolve_client as resolve_client
+from assay.compat.verifiers.model_clients import Client as Client
+from assay.compat.verifiers.model_clients import ClientConfig as ClientConfig
+from assay.compat.verifiers.model_clients import SdkClient
+from assay.compat.verifiers.model_clients import resolve_client as resolve_client
 
 AnthropicMessagesClient = OpenAIChatCompletionsClient = OpenAICompletionsClient = (
     OpenAIResponsesClient

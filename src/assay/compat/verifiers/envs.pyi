@@ -1,4 +1,4 @@
-from assay.compat.verifiers.environments import EnvGroup as EnvGroup
+from assay.compat.verifiers.environment_group import EnvGroup as EnvGroup
 from assay.compat.verifiers.environments import Environment as Environment
 from assay.compat.verifiers.environments import MultiTurnEnv as MultiTurnEnv
 from assay.compat.verifiers.environments import SingleTurnEnv as SingleTurnEnv

@@ -24,7 +24,7 @@ from assay.compat.verifiers.records import (
     InvalidModelResponseError,
     MissingKeyError,
 )
-from assay.compat.verifiers.typed_messages import as_said, format_messages
+from assay.compat.verifiers.typed_messages import format_messages, to_chat_message
 from assay.envs.base_env import await_if_needed
 from assay.errors import import_extra
 from assay.redaction import get_logger
@@ -192,7 +192,7 @@ def concat_messages(messages_list: list[Any]) -> Any:
 
 async def parse_response_message(response: Any, message_type: str = "chat") -> Any:
     said: Any = getattr(response, "choices", None)
-    message = said[0].message if said else as_said(response.message)
+    message = said[0].message if said else to_chat_message(response.message)
     return message.content or "" if message_type == "completion" else [message]
 
 

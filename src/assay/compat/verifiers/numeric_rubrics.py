@@ -310,12 +310,12 @@ class Rubric(HasHooks, assay.Rubric):
     async def cleanup(self, state: State) -> None:
         """Call the methods marked `@cleanup`, here and in the rubrics inside, once a rollout is scored."""
         await self.call_all("cleanup", state)
-        await tidy_up("cleanup", self._list_nested(), state)
+        await call_on_rubrics("cleanup", self._list_nested(), state)
 
     async def teardown(self) -> None:
         """Call the methods marked `@teardown`, here and in the rubrics inside, when the environment is closed."""
         await self.call_all("teardown")
-        await tidy_up("teardown", self._list_nested())
+        await call_on_rubrics("teardown", self._list_nested())
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -351,7 +351,7 @@ class Rubric(HasHooks, assay.Rubric):
         for report in reports:
             metrics: Mapping[str, float] = report.metrics
             if report.errors and not compat.strict:
-                metrics = zeroed(metrics, report.errors)
+                metrics = fill_with_zeros(metrics, report.errors)
             outputs.append((report.partial_reward, metrics))
         return outputs
 
@@ -372,15 +372,16 @@ def _clashing(state: Any) -> dict[str, Any]:
     return {name: row[name] for name in (row.keys() & state.keys()) - _SHARED}
 
 
-async def tidy_up(method: str, rubrics: Sequence[object], *args: Any) -> None:
+async def call_on_rubrics(method: str, rubrics: Sequence[object], *args: Any) -> None:
     for rubric in rubrics:
         if isinstance(rubric, Rubric):  # ours has no hooks
             await getattr(rubric, method)(*args)
 
 
-def zeroed(metrics: Mapping[str, float], problems: Mapping[str, str]) -> dict[str, float]:
-    """The metrics with 0.0 for each that has no value, as theirs are."""
-    return {**metrics, **{name: 0.0 for name in problems if name not in metrics}}
+def fill_with_zeros(metrics: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
+    """Return the metrics with 0.0 for each of these names without a value, as in verifiers."""
+    missing = [name for name in names if name not in metrics]
+    return {**metrics, **dict.fromkeys(missing, 0.0)}
 
 
 class JudgeRubric(Rubric, assay.JudgeRubric):

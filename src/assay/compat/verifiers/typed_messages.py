@@ -117,7 +117,7 @@ class ResponseMessage(AssistantMessage):
     OPTIONAL = (*AssistantMessage.OPTIONAL, "finish_reason", "is_truncated", "tokens")
 
 
-def as_said(message: Mapping[str, Any]) -> AssistantMessage:
+def to_chat_message(message: Mapping[str, Any]) -> AssistantMessage:
     """The message of a response as it stands in a chat."""
     return AssistantMessage(
         {k: v for k, v in message.items() if k not in ResponseMessage.OPTIONAL[-3:]}
@@ -172,7 +172,7 @@ _PARTS = {
 }
 
 
-def typed(value: object, field_name: str = "messages") -> list[Any]:
+def to_typed_chat(value: object, field_name: str = "messages") -> list[Any]:
     """A chat with messages of these classes; those that have one are kept as they are."""
     chat = cast("list[Any]", value)
     if type(value) is not list or not all(isinstance(message, AttributeRecord) for message in chat):

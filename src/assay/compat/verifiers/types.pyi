@@ -1,8 +1,8 @@
 from typing import TypeAlias
 
+from assay.compat.verifiers.model_clients import ClientConfig as ClientConfig
+from assay.compat.verifiers.model_clients import EndpointClientConfig as EndpointClientConfig
 from assay.compat.verifiers.records import TASK_INPUT_FIELDS as TASK_INPUT_FIELDS
-from assay.compat.verifiers.records import ClientConfig as ClientConfig
-from assay.compat.verifiers.records import EndpointClientConfig as EndpointClientConfig
 from assay.compat.verifiers.records import EvalConfig as EvalConfig
 from assay.compat.verifiers.records import EvalRunConfig as EvalRunConfig
 from assay.compat.verifiers.records import MessageType as MessageType
