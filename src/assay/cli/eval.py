@@ -210,14 +210,7 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
     """
     options = EvalOptions(files=(data,), models=model, prompts=prompt, **values)
     models = [read_named_model(name, options.sampling) for name in options.models]
-    is_environment = envs.is_environment(data)
-    if is_environment:
-        environments = [_load_environment(options)]
-    else:
-        environments = _make_environments(options)
-    if options.pass_at is not None:
-        for environment in environments:
-            environment.pass_threshold = options.pass_at
+    environments = _make_environments(options)
     # With several prompts there are several environments, which have the same data and rubric.
     first = environments[0]
     rubric = first.scoring  # None if it has no criteria
@@ -226,18 +219,14 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
     if not examples:
         raise TableError(f"{data} has no rows: there is nothing to ask")
     examples = examples[: options.limit]
-    if not is_environment and rubric is None:
-        _check_all_have_rubrics(examples, data)
-    if any(runs.row.own_rubric(example) is not None for example in examples):
-        note_rubrics_of_rows(data, options)
-    elif not is_environment:
-        refuse_unknown_columns(rubric, examples, data)
+    _check_rubrics(rubric, examples, options)
     rows_need_judge = do_rows_need_judge(make_row_rubrics(rubric, options), examples)
     if options.dry_run:
         _note_turns(first, data, quiet=options.quiet)
     else:
         for named_model in models:
             check_local_model(named_model.source, quiet=options.quiet)
+    # A run for every model and prompt.
     matrix = make_matrix(models, environments, options.folder)
     with (
         allow_media(options, options.files),
@@ -295,6 +284,18 @@ class EvalOptions(RunOptions):
         return {name: value for name, value in arguments.items() if value is not None}
 
 
+def _make_environments(options: EvalOptions) -> list[envs.Environment]:
+    """Return the environment that the options name, or one for every prompt of a data set."""
+    if envs.is_environment(options.data):
+        environments = [_load_environment(options)]
+    else:
+        environments = _make_data_set_environments(options)
+    if options.pass_at is not None:
+        for environment in environments:
+            environment.pass_threshold = options.pass_at
+    return environments
+
+
 def _load_environment(options: EvalOptions) -> envs.Environment:
     """Load the environment that the options name, which brings its own rubric, data and prompt."""
     data_set_options = {
@@ -316,7 +317,7 @@ def _load_environment(options: EvalOptions) -> envs.Environment:
     return environment
 
 
-def _make_environments(options: EvalOptions) -> list[envs.Environment]:
+def _make_data_set_environments(options: EvalOptions) -> list[envs.Environment]:
     """Make an environment for every prompt; each asks the questions of the data set with its prompt."""
     if options.env_args:
         raise click.UsageError("--env-args is only for environments")
@@ -407,6 +408,22 @@ def _note_turns(environment: envs.Environment, data: str, *, quiet: bool) -> Non
     )
 
 
+def _check_rubrics(
+    rubric: assay.Rubric | None, examples: Sequence[Mapping[str, Any]], options: EvalOptions
+) -> None:
+    """Check, before a model is asked, that every answer can be scored.
+
+    An environment is trusted to have what its own rubric needs.
+    """
+    is_environment = envs.is_environment(options.data)
+    if not is_environment and rubric is None:
+        _check_all_have_rubrics(examples, options.data)
+    if any(runs.row.own_rubric(example) is not None for example in examples):
+        note_rubrics_of_rows(options.data, options)
+    elif not is_environment:
+        refuse_unknown_columns(rubric, examples, options.data)
+
+
 def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) -> None:
     """Raise a usage error if an example has no rubric of its own."""
     rubrics = [runs.row.own_rubric(example) for example in examples]
@@ -466,7 +483,7 @@ async def _evaluate(
         model=run.model.source,
         price=run.model.price,
         limits=options.limits,
-        num_examples=-1 if options.limit is None else options.limit,
+        num_examples=-1 if options.limit is None else options.limit,  # -1 asks all
         rollouts_per_example=options.samples,
         sampling_args=run.model.sampling,
         run=run.folder,

@@ -131,15 +131,14 @@ def command(
             writes=yes,
         )
     findings: list[lint.Finding] = []
-    has_unreadable = False
+    has_missing_file = False
     for name in rubrics:
         try:
             rubric_findings = _lint_rubric(name, run=run, ignore=ignore, allow_code=allow_code)
-        except FileNotFoundError as error:
-            has_unreadable = True
-            print(
-                f"{name}: error {UNREADABLE}: {error}", file=sys.stderr if as_json else sys.stdout
-            )
+        except FileNotFoundError as error:  # other unreadable rubrics are findings
+            has_missing_file = True
+            stream = sys.stderr if as_json else sys.stdout
+            print(f"{name}: error {UNREADABLE}: {error}", file=stream)
             continue
         findings += rubric_findings
         if not as_json:
@@ -148,7 +147,7 @@ def command(
                 _print_total(name, rubric_findings, allow_code=allow_code)
     if as_json:
         _print_json(findings)
-    if has_unreadable or _has_unreadable(findings):
+    if has_missing_file or _has_unreadable(findings):
         return EXIT_USAGE
     failing_severities = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
     if any(finding.severity in failing_severities for finding in findings):

@@ -147,7 +147,7 @@ def evaluate_matrix(
                 for indices in indices_by_model.values():
                     tasks.create_task(evaluate_model(indices))
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None  # the callers know errors, not groups of them
+            raise errors.exceptions[0] from None  # callers catch single errors, not groups
         return [summaries.get(index) for index in range(len(matrix))]
 
     def count_rollouts(summaries: Sequence[runs.Summary | None]) -> str:

@@ -285,8 +285,8 @@ def _list_details(criterion: AnyCriterion, conditions: Mapping[str, Any]) -> lis
 def _describe_condition(condition: Any) -> str:
     """Describe a `when` in the form of a rubric file, which has several.
 
-    It is the name of a check, a mapping from criteria to their verdicts, a mapping that names a
-    column and its value, or a list of these.
+    It is the name of a criterion that must be met, a mapping from criteria to their verdicts, a
+    mapping with a column and its values, or a list of these.
     """
     if condition is None:  # it cannot be written in a file
         return "a condition holds"

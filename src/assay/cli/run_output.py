@@ -426,6 +426,7 @@ class RowPrinter:
 
     def _take(self, row: runs.Row) -> None:
         """Print the row as soon as all rows before it are printed."""
+        # The position of the row in the data; without one, rows come in their order.
         number = self._next_number if row.number is None else row.number
         self._waiting[number] = row
         while self._next_number in self._waiting:

@@ -195,7 +195,8 @@ def _print_suggestion(
 ) -> int:
     """Write the rubric of the criteria that were kept to the output, or print it.
 
-    What was kept and dropped goes to stderr. Returns the exit code.
+    With `--json`, the whole suggestion is printed in its place. What was kept and dropped goes to
+    stderr. Returns the exit code.
     """
     if options.as_json:
         print(to_json(suggestion.to_dict()))
@@ -228,7 +229,7 @@ def _describe_suggestion(
         yield _format_criteria(suggestion)
     for error in suggestion.errors:
         yield escape_control_characters(f"a drafter gave no proposal: {error}")
-    for finding in suggestion.findings():
+    for finding in suggestion.findings():  # of `assay lint` in the drafted rubric
         yield escape_control_characters(str(finding))
     if error_count:
         yield f"{format_count(error_count, 'comparison')} without a verdict, left out"

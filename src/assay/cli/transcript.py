@@ -33,7 +33,8 @@ def format_whole_row(row: runs.Row) -> str:
         seconds = ", ".join(f"{name} {value:.2f} s" for name, value in row.timing.items())
         lines.append(f"timing: {seconds}")
     safe_lines = [escape_control_characters(line) for line in lines]
-    return "\n".join([*safe_lines, format_full_row(row, {}, with_names=True)])
+    report = format_full_row(row, known_errors={}, with_names=True)
+    return "\n".join([*safe_lines, report])
 
 
 def _list_conversation(row: runs.Row) -> Iterator[str]:
