@@ -264,6 +264,9 @@ class TestModels:
 class TestShowingARun:
     RUBRIC = """\
 name: replies
+aggregation: mean
+ask_judge: if_checks_pass
+shows: [last, no_media]
 criteria:
 - {check: {contains: Paris}, weight: 3}
 - {requirement: Is polite, name: polite, required: true}
@@ -271,12 +274,15 @@ criteria:
 """
     LINES = (
         "replies: 3 criteria, 2 of them judged by a model, version ",
+        "  aggregation: mean",
+        "  ask_judge: if_checks_pass",
+        '  shows: ["last", "no_media"]',
         '  +3  check  contains: {"contains": "Paris"}',
         "  +1  judge  polite: Is polite (required: decides alone if it fails)",
         "  +1  judge  tone: Tone (only if polite, from worst to best: bad, ok, great)",
     )
 
-    def test_every_criterion_has_its_kind_condition_and_veto(
+    def test_settings_are_printed_and_the_kind_condition_and_veto_of_every_criterion(
         self, files: Any, serve: Any, place: Path, tmp_path: Path, capsys: Any
     ) -> None:
         """For a file, and for the run that used it, whatever became of the file."""

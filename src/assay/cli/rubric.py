@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import click
 
@@ -188,7 +188,8 @@ def _print_table(report: trust.GoldenReport, name: str) -> None:
 @click.argument("rubric", metavar="RUBRIC|RUN", type=click.Path())
 @allow_code_option
 def show(rubric: str, allow_code: bool, as_json: bool) -> None:
-    """Print the criteria of a rubric: weight, name, who answers, what is asked, and conditions.
+    """Print a rubric: its settings, and the criteria with weight, name, who answers, what is asked,
+    and conditions.
 
     For the folder of a RUN, print the rubric that the run used.
     """
@@ -199,7 +200,11 @@ def show(rubric: str, allow_code: bool, as_json: bool) -> None:
     if as_json:
         print(loaded.to_json())
         return
-    _print_criteria(loaded.name or rubric, loaded.content_hash, loaded.criteria)
+    settings = loaded.options_to_data(as_hash=True)
+    aggregation = getattr(loaded, "aggregation", None)  # a group of rubrics has none of its own
+    if aggregation is not None and aggregation.name != "weighted":
+        settings["aggregation"] = aggregation.name
+    _print_rubric(loaded.name or rubric, loaded.content_hash, settings, loaded.criteria)
 
 
 def _show_rubric_of_run(path: str, *, as_json: bool) -> None:
@@ -208,7 +213,12 @@ def _show_rubric_of_run(path: str, *, as_json: bool) -> None:
     if rubric is None:
         raise click.UsageError(f"{path} has no common rubric: its rows have their own")
     if not as_json:
-        _print_criteria(rubric.name or path, rubric.hash, rubric.criteria, source=rubric.source)
+        source = rubric.source or {}
+        conditions: dict[str, Any] = {}
+        for criterion, entry in zip(rubric.criteria, source.get("criteria", []), strict=False):
+            conditions[criterion.name] = entry.get("when")
+        name = rubric.name or path
+        _print_rubric(name, rubric.hash, source, rubric.criteria, conditions)
         return
     if rubric.source is None:
         raise click.UsageError(
@@ -217,25 +227,30 @@ def _show_rubric_of_run(path: str, *, as_json: bool) -> None:
     print(json.dumps(rubric.source, indent=2, ensure_ascii=False))
 
 
-def _print_criteria(
+# The settings of a rubric that are printed, as rubric files name them. `reference` is printed with
+# the criteria that it is for.
+_SETTINGS: Final = ("aggregation", "ask_judge", "thinking", "shows", "parser", "shaping")
+
+
+def _print_rubric(
     name: str,
     version: str,
+    settings: Mapping[str, Any],
     criteria: Sequence[AnyCriterion],
-    *,
-    source: Mapping[str, Any] | None = None,
+    conditions: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print a line about a rubric, and a line for each of its criteria.
+    """Print a line about a rubric, and a line for each of its settings and criteria.
 
-    `source` is the rubric as a run has saved it, in the form of a rubric file. The criteria of a run
-    do not hold their conditions, so they are taken from there.
+    `settings` has the form of a rubric file. `conditions` are those of the criteria of a run by
+    their names, since these criteria do not hold them.
     """
     print(f"{name}: {describe_criteria(criteria)}, version {version[:8]}")
-    conditions: dict[str, Any] = {}
-    if source is not None:
-        entries = source.get("criteria", [])
-        for criterion, entry in zip(criteria, entries, strict=False):
-            conditions[criterion.name] = entry.get("when")
-    for line in _format_criteria(criteria, conditions, indent="  "):
+    for setting in _SETTINGS:
+        if setting in settings:
+            value = settings[setting]
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            print(f"  {setting}: {text}")
+    for line in _format_criteria(criteria, conditions or {}, indent="  "):
         print(line)
 
 
