@@ -177,6 +177,13 @@ def test_texts_that_look_like_something_else_survive_yaml(text):
     assert read_text(dump_yaml([text]), "yaml").data == [text]
 
 
+@pytest.mark.parametrize("text", ["\u201cyes\u201d", "\u2018\u2018", "\xabno\xbb"])
+def test_a_text_in_typographic_quotation_marks_survives_yaml(text):
+    """It is written in straight quotes; a file without those is refused."""
+    rubric = Rubric([OneOf([text]), Criterion(requirement="A", choices=["no", text], tags=[text])])
+    same(Rubric.from_yaml(rubric.to_yaml()), rubric)
+
+
 def test_half_a_character_survives_json_alone():
     """YAML has no way to write it."""
     rubric = Rubric([JsonSchema({"const": "\ud800"})])

@@ -28,6 +28,11 @@ MAX_DEPTH: Final = 200
 MAX_REPEATED: Final = 1_000_000
 # A lone surrogate: half of a character, which UTF-8 cannot store.
 LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+# A text that begins and ends with a typographic quotation mark. Written without other quotes, it is
+# usually a mistake, so some fields of a rubric refuse it.
+CURLY_QUOTES: Final = re.compile(
+    "[\u201c\u201d\u201e\u2018\u2019\xab\xbb].*[\u201c\u201d\u2018\u2019\xab\xbb]", re.DOTALL
+)
 
 # Spreadsheets with a rubric, which have a row for each criterion.
 SHEET_SUFFIXES: Final = (".csv", ".tsv", ".xlsx")
@@ -598,8 +603,9 @@ def dump_yaml(data: object) -> str:
     yaml: Any = import_module("yaml")
 
     def represent_text(dumper: Any, text: str) -> Any:
-        # Without quotes, a NEL character would be read back as an ordinary line break.
-        style = '"' if "\x85" in text else None
+        # Without quotes, a NEL character would be read back as an ordinary line break, and a text in
+        # typographic quotation marks would be refused.
+        style = '"' if "\x85" in text or CURLY_QUOTES.fullmatch(text) else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     dumper: Any = type("Dumper", (yaml.SafeDumper,), {})

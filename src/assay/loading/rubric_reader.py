@@ -24,7 +24,7 @@ from assay.criterion import (
     read_reference,
 )
 from assay.errors import RubricError, RubricFileError, SignatureError
-from assay.loading.document import Node
+from assay.loading.document import CURLY_QUOTES, Node
 from assay.messages import read_shows
 from assay.parsers import Parser, parser_of
 from assay.reasoning import read_thinking
@@ -59,11 +59,6 @@ _RUBRIC_FIELD_HINTS: Final = {
     "weights": "give each criterion its weight:",
     "prompt": "prompts are columns of the rows, or templates that `assay eval` takes by --prompt",
 }
-
-# A text that begins and ends with a typographic quotation mark.
-_CURLY_QUOTES: Final = re.compile(
-    "[\u201c\u201d\u201e\u2018\u2019\xab\xbb].*[\u201c\u201d\u2018\u2019\xab\xbb]", re.DOTALL
-)
 
 # How deep rubrics and sections may be nested.
 MAX_LEVELS: Final = 50
@@ -331,7 +326,7 @@ def _refuse_curly_quotes(entry: CriterionEntry) -> None:
         for node in _list_values(entry.node.at(key)):
             position = node.document.positions.get(node.path)
             is_plain = position is not None and not position.style
-            if is_plain and isinstance(node.data, str) and _CURLY_QUOTES.fullmatch(node.data):
+            if is_plain and isinstance(node.data, str) and CURLY_QUOTES.fullmatch(node.data):
                 text = json.dumps(node.data[1:-1], ensure_ascii=False)
                 raise entry.error(
                     f"{key} is {node.data}, in curly quotes: use straight ones, {text}", key
