@@ -4,6 +4,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -22,12 +23,11 @@ _SERIES = (Z, 2.372271230298562, 2.8224986157396112, 2.555849679507722, 1.589534
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The spread of values that come in groups, one group per example."""
+    """What the interval of a mean is computed from. The values come in groups, one per example."""
 
     mean: float
-    squares: (
-        float  # Σ_g (S_g − n_g·m)², with the sum S_g and the number n_g of the values of example g
-    )
+    # The sum over all examples of (S − n·mean)², for an example with n values whose sum is S.
+    squares: float
     count: float  # of values
     examples: int
     is_share: bool  # whether every value is 0 or 1
@@ -35,29 +35,32 @@ class Spread:
     def bounds(
         self, z: float = Z, t: float | None = None
     ) -> tuple[float, float] | tuple[None, None]:
-        """Return the ends of the interval of the mean; None for both if there are too few examples.
+        """Return the low and the high end of the interval of the mean.
 
-        Values of one example depend on each other, so the variance is that between examples
-        (clustered standard errors): `self.squares` is the sum over examples of (S − n·mean)², for n
-        values whose sum is S. A share of 0 or 1 values gets Wilson's interval.
+        Both are None if there are too few examples. It is the 95 % interval unless `z` and `t` give
+        other points of the normal distribution and of Student's t.
 
-        It is the 95 % interval unless `z` and `t` give other points of the normal distribution and
-        of Student's t.
+        Values of one example depend on each other, so the variance is computed from the sums of
+        whole examples (clustered standard errors): `self.squares` is the sum over examples of
+        (S − n·mean)², for n values whose sum is S. If all values are 0 or 1, so that their mean is a
+        share, it is Wilson's interval.
         """
-        if self.is_share and self.examples == self.count:
+        if self.is_share and self.examples == self.count:  # one value per example
             return wilson_bounds(self.mean, self.count, z)
         if self.examples < 2:
             return None, None
         if self.is_share and self.mean in (0, 1):
-            # There is no variance to estimate from, so only the number of examples counts.
+            # All values are equal, so no variance can be estimated. Assume that the values of an
+            # example are copies of each other.
             return wilson_bounds(self.mean, self.examples, z)
         degrees_of_freedom = self.examples - 1
         if t is None:
             t = student(degrees_of_freedom)
-        squares = max(0.0, self.squares)
-        variance = squares * self.examples / degrees_of_freedom / self.count**2
+        squares = max(0.0, self.squares)  # rounding errors may make it negative
+        variance = squares * self.examples / degrees_of_freedom / self.count**2  # of the mean
         if self.is_share:
-            # The number of independent values that would have this variance, at most all of them.
+            # Wilson's interval is for independent values, so find how many of those would have this
+            # variance: at most all of them.
             variance_of_value = self.mean * (1 - self.mean)
             if variance_of_value >= variance * self.count:
                 independent = self.count
@@ -69,7 +72,7 @@ class Spread:
 
 
 def wilson_bounds(share: float, count: float, z: float = Z) -> tuple[float, float]:
-    """Return Wilson's interval for a share of `count` independent trials."""
+    """Return the ends of Wilson's interval for a share of `count` independent trials."""
     weight = z * z / count
     middle = share + weight / 2
     half_width = z * math.sqrt(share * (1 - share) / count + weight / (4 * count))
@@ -83,7 +86,7 @@ def wilson_bounds(share: float, count: float, z: float = Z) -> tuple[float, floa
 
 
 def student(degrees_of_freedom: int) -> float:
-    """Return the 97.5 % point of Student's t: exact for up to 4 degrees of freedom, else to 0.02 %."""
+    """Return the 97.5 % point of Student's t, exact to 0.02 % or better."""
     if degrees_of_freedom <= len(_STUDENT_POINTS):
         return _STUDENT_POINTS[degrees_of_freedom - 1]
     return sum(coefficient / degrees_of_freedom**power for power, coefficient in enumerate(_SERIES))
@@ -91,7 +94,7 @@ def student(degrees_of_freedom: int) -> float:
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """A mean with its 95 % interval."""
+    """A mean of values with its 95 % interval, which runs from `low` to `high`."""
 
     mean: float | None = None  # None if there are no values
     low: float | None = None  # None if there are too few examples for an interval
@@ -100,54 +103,62 @@ class MeanEstimate:
     examples: int = 0  # that the values are of
 
     def within(self, least: float, most: float) -> "MeanEstimate":
-        """Return the estimate with its interval cut to the values that are possible."""
+        """Return the estimate with its interval limited to the values from `least` to `most`."""
         if self.low is None or self.high is None:
             return self
         return replace(self, low=max(least, self.low), high=min(most, self.high))
 
 
-_GAP = 8  # an array may have this many unused positions, and a quarter of its size more
+# A new example may leave this many positions of an array unused, and a quarter of its size more.
+_GAP = 8
 NO_ESTIMATE = MeanEstimate()
 
 
 @dataclass(slots=True)
 class ExamplePositions:
-    """Positions of examples in arrays with one value per example, by the number of the example."""
+    """Finds where an example has its value in arrays with one value per example.
+
+    Examples are identified by numbers.
+    """
 
     _start: int = 0  # the number of the first example
-    # The position of each example; None while position is number minus start.
-    _by_number: dict[int, int] | None = None
+    # The position of each example by its number; None while it is the number minus `_start`.
+    _positions: dict[int, int] | None = None
 
     def find(self, number: int, size: int) -> int:
-        """Return the position of an example in arrays of this size; `size` or more if it is new.
+        """Return the position of an example in arrays that have `size` values so far.
+
+        If the example is new, the position is `size` or more, and the caller extends the arrays.
 
         New examples usually have increasing numbers, so that the position follows from the number.
-        If they turn out to have wide gaps between them, as in one of many tasks, the positions are
-        kept in a dictionary instead: unused positions would waste memory.
+        But the examples of one of many tasks may have wide gaps between their numbers, and unused
+        positions would waste memory. Then a dictionary holds the positions.
         """
         if not size:
             self._start = number
         position = number - self._start
-        end = size + _GAP + size // 4
-        if self._by_number is None and not 0 <= position <= end:
-            self._by_number = {self._start + index: index for index in range(size)}
-        if self._by_number is None:
+        largest_position = size + _GAP + size // 4
+        if self._positions is None and not 0 <= position <= largest_position:
+            # Until now the position of every example followed from its number.
+            self._positions = {self._start + index: index for index in range(size)}
+        if self._positions is None:
             return position
-        return self._by_number.setdefault(number, size)
+        return self._positions.setdefault(number, size)
 
 
 @dataclass(slots=True)
 class Mean:
-    """Averages values that come one by one, in groups by example.
+    """Averages values that come one by one, each from an example.
 
-    It keeps a few sums, and two numbers per example unless each example comes only once.
+    It keeps a few sums over the examples, and two numbers per example unless each example comes
+    only once. The values themselves are not kept.
     """
 
     count: int = 0
     examples: int = 0
     # The first value is subtracted from all: squares of large numbers would lose small differences.
     _first: float = 0.0
-    # With n values per example g, whose sum after the subtraction is S:
+    # Sums over all examples. An example has n values, whose sum after the subtraction is S.
     _total: float = 0.0  # Σ S
     _squares: float = 0.0  # Σ S²
     _cross: float = 0.0  # Σ n·S
@@ -158,33 +169,37 @@ class Mean:
     _positions: ExamplePositions = field(default_factory=ExamplePositions)
 
     def add(self, value: float, example: int | None = None) -> None:
-        """Add a value of the example with this number; None for an example that comes only once."""
+        """Add a value of the example with this number; None for an example that comes only once.
+
+        This updates sums over all examples, where an example has n values whose sum is S after the
+        first value of all has been subtracted from each.
+        """
         if not self.count:
             self._first = float(value)
         self.count += 1
         if self._is_binary and value not in (0, 1):
             self._is_binary = False
         difference = value - self._first
-        self._total += difference
+        self._total += difference  # Σ S
         if example is None:  # as in most runs; n is 1 then, and S the difference
             self.examples += 1
-            self._squares += difference * difference
-            self._cross += difference
-            self._sizes += 1
+            self._squares += difference * difference  # Σ S²
+            self._cross += difference  # Σ n·S
+            self._sizes += 1  # Σ n²
             return
         position = self._find_position(example)
-        old_count, old_sum = self._counts[position], self._sums[position]
+        old_count, old_sum = self._counts[position], self._sums[position]  # n and S of this example
         self._counts[position] = old_count + 1
         self._sums[position] = old_sum + difference
         if not old_count:
             self.examples += 1
-        # What S², n·S and n² of this example grow by.
+        # Now n grows by 1, and S by the difference. Add what S², n·S and n² grow by.
         self._squares += difference * (2 * old_sum + difference)
         self._cross += old_sum + difference * (old_count + 1)
         self._sizes += 2 * old_count + 1
 
     def _find_position(self, example: int) -> int:
-        """Return the position of an example in the arrays, which are extended if it is new."""
+        """Return the position of an example in the arrays. If it is new, they are extended with zeros."""
         size = len(self._counts)
         position = self._positions.find(example, size)
         missing = position + 1 - size
@@ -199,10 +214,14 @@ class Mean:
             return
         if not self.count:
             self._first = other._first
-        # Both subtracted another first value. With `shift` added to its values, S becomes S + n·shift.
+        # The other mean has subtracted its own first value from its values. To subtract ours instead,
+        # add `shift` to each. Then S becomes S + n·shift for an example with n values of sum S.
         shift = other._first - self._first
+        # Σ (S + n·shift) = Σ S + shift·Σ n
         self._total += other._total + shift * other.count
+        # Σ (S + n·shift)² = Σ S² + 2·shift·Σ n·S + shift²·Σ n²
         self._squares += other._squares + shift * (2 * other._cross + shift * other._sizes)
+        # Σ n·(S + n·shift) = Σ n·S + shift·Σ n²
         self._cross += other._cross + shift * other._sizes
         self._sizes += other._sizes
         self._is_binary = self._is_binary and other._is_binary
@@ -213,9 +232,10 @@ class Mean:
         """Return the mean of the values so far, with its interval."""
         if not self.count:
             return NO_ESTIMATE
+        # The sums are of values from which the first value was subtracted, so add it again.
         mean = (self._first * self.count + self._total) / self.count
-        # The mean after the subtraction of the first value: Σ (S − n·m)² = Σ S² − 2m·Σ n·S + m²·Σ n².
-        m = self._total / self.count
+        m = self._total / self.count  # the mean after the subtraction, for the same sums
+        # For examples with n values of sum S: Σ (S − n·m)² = Σ S² − 2m·Σ n·S + m²·Σ n².
         spread = Spread(
             mean=mean,
             squares=self._squares - 2 * m * self._cross + m * m * self._sizes,
@@ -232,7 +252,7 @@ Measure: TypeAlias = Literal["score", "reward"]
 
 @dataclass(frozen=True)
 class PassRule:
-    """When a rollout passes: its score, or its reward, reaches a threshold."""
+    """When a rollout passes, for pass@k: if its score, or its reward, reaches a threshold."""
 
     threshold: float = 1.0
     measure: Measure = "score"
@@ -271,25 +291,26 @@ class PassRates:
 
 
 class Passes:
-    """Counts the rollouts and successes of each example."""
+    """Counts the rollouts and successes of each example, for pass@k and pass^k."""
 
     def __init__(self) -> None:
-        # How many examples have n rollouts with c successes, by (n, c). Only for examples that come
-        # once or were merged; the arrays have the others.
+        # How many examples have n rollouts with c successes, by (n, c). This has the examples that
+        # come only once and those of merged objects; the arrays have the others.
         self._examples_by_counts: Counter[tuple[int, int]] = Counter()
+        # The numbers of rollouts and of successes, with one value per example.
         self._rollouts = array("L")
         self._successes = array("L")
-        self._positions = ExamplePositions()
+        self._positions = ExamplePositions()  # of examples in these arrays
 
     def add(self, success: bool, example: int | None = None) -> None:
         """Add a rollout of the example with this number; None for an example that comes only once."""
-        if example is None:  # an example with one rollout
-            self._examples_by_counts[1, int(success)] += 1
+        if example is None:
+            self._examples_by_counts[1, int(success)] += 1  # an example with one rollout
             return
         size = len(self._rollouts)
         position = self._positions.find(example, size)
         missing = position + 1 - size
-        if missing > 0:
+        if missing > 0:  # the example is new
             self._rollouts.extend([0] * missing)
             self._successes.extend([0] * missing)
         self._rollouts[position] += 1
@@ -297,38 +318,50 @@ class Passes:
 
     def _count_examples(self) -> Counter[tuple[int, int]]:
         """Return how many examples have n rollouts with c successes, by (n, c)."""
-        return self._examples_by_counts + Counter(zip(self._rollouts, self._successes, strict=True))
+        counts_of_examples = zip(self._rollouts, self._successes, strict=True)
+        return self._examples_by_counts + Counter(counts_of_examples)
 
     def merge(self, other: "Passes") -> None:
         """Add the rollouts of another object, which has no example in common with this one."""
         self._examples_by_counts += other._count_examples()
 
     def rates(self) -> dict[int, PassRates]:
-        """Return the rates for k = 1, 2, 4, …, and for the most rollouts that an example has."""
+        """Return pass@k and pass^k by k, for k = 1, 2, 4, … and the most rollouts of an example."""
         examples_by_counts = self._count_examples()
-        most = max((rollouts for rollouts, _ in examples_by_counts), default=0)
+        most_rollouts = max((rollouts for rollouts, _ in examples_by_counts), default=0)
         rates: dict[int, PassRates] = {}
         k = 1
-        while k < most:
+        while k < most_rollouts:
             rates[k] = _compute_rates(examples_by_counts, k)
             k *= 2
-        if most:
-            rates[most] = _compute_rates(examples_by_counts, most)
+        if most_rollouts:
+            rates[most_rollouts] = _compute_rates(examples_by_counts, most_rollouts)
         return rates
 
 
 def _compute_rates(examples_by_counts: Counter[tuple[int, int]], k: int) -> PassRates:
-    any_total = all_total = 0.0
+    """Return pass@k and pass^k, averaged over the examples with at least k rollouts.
+
+    The keys of `examples_by_counts` are the numbers of rollouts and of successes of an example. For
+    each, `comb(rollouts, k)` counts the ways to select k rollouts.
+    """
+    any_total = 0.0  # the sum of the shares of selections with at least one success
+    all_total = 0.0  # the sum of the shares of selections with only successes
     example_count = 0
     for (rollouts, successes), examples in examples_by_counts.items():
         if rollouts < k:
             continue
         selections = comb(rollouts, k)
         failed_selections = comb(rollouts - successes, k)
+        successful_selections = comb(successes, k)
         any_total += examples * ((selections - failed_selections) / selections)
-        all_total += examples * (comb(successes, k) / selections)
+        all_total += examples * (successful_selections / selections)
         example_count += examples
-    return PassRates(any_total / example_count, all_total / example_count, example_count)
+    return PassRates(
+        any=any_total / example_count,
+        all=all_total / example_count,
+        examples=example_count,
+    )
 
 
 _MAX_NAMES = 3  # rollouts below their threshold that a message names
@@ -338,9 +371,8 @@ class Failure(NamedTuple):
     """Why a run fails."""
 
     reason: str
-    is_missed: (
-        bool  # whether a threshold was missed; False if scores are missing to compare it with
-    )
+    # Whether a score is below its threshold. False if a score is missing, so that it is not known.
+    is_missed: bool
 
 
 def is_below(score: float, threshold: float) -> bool:
@@ -350,10 +382,10 @@ def is_below(score: float, threshold: float) -> bool:
 
 def threshold_of(value: Any) -> float:
     """Read a threshold from a number or text. Raise `ValueError` unless it is from 0 to 1."""
-    try:
-        threshold = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        threshold = math.nan
+    threshold = math.nan  # stays if the value is not a number, and is refused
+    if not isinstance(value, bool):
+        with suppress(TypeError, ValueError):
+            threshold = float(value)
     if not 0 <= threshold <= 1:
         raise ValueError(f"{value!r} is not a threshold: give a score between 0 and 1, as in 0.8")
     return threshold
@@ -405,22 +437,23 @@ class Thresholds:
         complete: bool = True,
         low: Sequence[str] = (),
     ) -> Failure | None:
-        """Return why a run with this mean score fails; None if it passes.
+        """Return why a run fails; None if it passes.
 
-        `low` names the rollouts that are below the threshold for every rollout.
+        `score` is its mean score, `rollouts` and `unscored` are numbers of rollouts, `complete` is
+        False if the run was stopped, and `low` names the rollouts that are below the threshold for
+        every rollout.
         """
-        missing = self._describe_missing(score, rollouts, unscored, complete)
-        if missing is not None:
-            return Failure(missing, is_missed=False)
-        missed = list(self._describe_missed(score, rollouts, low))
-        if missed:
-            return Failure(missed[0], is_missed=True)
+        missing_score = self._describe_missing_score(score, rollouts, unscored, complete)
+        if missing_score is not None:
+            return Failure(missing_score, is_missed=False)
+        for missed_threshold in self._describe_missed_thresholds(score, rollouts, low):
+            return Failure(missed_threshold, is_missed=True)  # the first is enough
         return None
 
-    def _describe_missing(
+    def _describe_missing_score(
         self, score: MeanEstimate, rollouts: int, unscored: int, complete: bool
     ) -> str | None:
-        """Describe which scores are missing to compare with thresholds; None if none are."""
+        """Return why the score of a run cannot be compared with thresholds; None if it can."""
         if not rollouts:
             return "there are no rollouts"
         if unscored:
@@ -434,26 +467,30 @@ class Thresholds:
             return "the rubric has no weighted criterion, so there is no score to compare with a threshold"
         return None
 
-    def _describe_missed(
+    def _describe_missed_thresholds(
         self, score: MeanEstimate, rollouts: int, low: Sequence[str]
     ) -> Iterator[str]:
-        """Describe each threshold that the run misses."""
-        if score.mean is None:  # then no threshold is set
+        """Yield a sentence about each threshold that the run misses.
+
+        `low` names the rollouts that are below the threshold for every rollout.
+        """
+        if score.mean is None:  # then no threshold is set, or the run has failed already
             return
         mean = f"the mean score is {score.mean:.6g} over {format_count(score.count, 'rollout')}"
         if self.fail_under is not None and is_below(score.mean, self.fail_under):
             yield f"{mean}, which is below {self.fail_under:g}"
         threshold = self.fail_interval_under
-        if threshold is not None and score.low is None:
-            yield (
-                f"{mean} of one example, too few for an interval: it is not known whether the "
-                f"score is below {threshold:g}"
-            )
-        if threshold is not None and score.low is not None and is_below(score.low, threshold):
-            yield (
-                f"{mean}, and its 95 % interval starts at {score.low:.6g}, which is below "
-                f"{threshold:g}"
-            )
+        if threshold is not None:
+            if score.low is None:
+                yield (
+                    f"{mean} of one example, too few for an interval: it is not known whether the "
+                    f"score is below {threshold:g}"
+                )
+            elif is_below(score.low, threshold):
+                yield (
+                    f"{mean}, and its 95 % interval starts at {score.low:.6g}, which is below "
+                    f"{threshold:g}"
+                )
         if low:
             names = ", ".join(low[:_MAX_NAMES])
             if len(low) > _MAX_NAMES:
