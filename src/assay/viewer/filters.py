@@ -69,34 +69,40 @@ def parse_filter(text: str) -> list[Term]:
 def _read_term(match: re.Match[str]) -> Term:
     """Return a term: a flag (`unscored`), words to search for, or `name:value`."""
     negated = match["minus"] is not None
-    if match["word"] in _FLAGS:
-        return Term(match["word"], "has", "", negated)
-    words = match["word"] if match["phrase"] is None else match["phrase"]
-    if words is not None:
-        return Term("text", "~", words, negated)
+    word = match["word"]
+    phrase = match["phrase"]  # words in quotes
+    if word in _FLAGS:
+        return Term(word, "has", "", negated)
+    if word is not None:
+        return Term("text", "~", word, negated)
+    if phrase is not None:
+        return Term("text", "~", phrase, negated)
     value = match["value"] if match["quoted"] is None else match["quoted"]
     return _make_comparison(match["name"].lower(), match["operator"], value, negated)
 
 
 def _make_comparison(name: str, operator: str, value: str, negated: bool) -> Term:
     """Return a term that compares a number or a text. Raise `FilterError` if it cannot."""
-    if name in NUMBERS and operator != "~":
+    if name in NUMBERS:
+        if operator == "~":
+            raise FilterError(
+                f"{name}{operator}{value} cannot be read: {name} is a number: use :, <, <=, > or >="
+            )
         try:
             float(value)
         except ValueError:
             raise FilterError(f"{name} is compared with {value!r}: give a number") from None
         return Term(name, "=" if operator == ":" else operator, value, negated)
-    if name in WORDS and operator in (":", "~", "="):
-        searches = operator == "~" or name in _SEARCHED_TEXTS
-        return Term(name, "~" if searches else ":", value, negated)
-    if name in NUMBERS:
-        problem = f"{name} is a number: use :, <, <=, > or >="
-    elif name in WORDS:
-        problem = f"{name} is a text: use : or ~"
-    else:
-        problem = suggest_word(name, (*NUMBERS, *WORDS))
-        raise FilterError(f"there is no {name!r} to filter by: {problem}")
-    raise FilterError(f"{name}{operator}{value} cannot be read: {problem}")
+    if name in WORDS:
+        if operator not in (":", "~", "="):
+            raise FilterError(
+                f"{name}{operator}{value} cannot be read: {name} is a text: use : or ~"
+            )
+        # Long texts are always searched, never compared as a whole.
+        is_search = operator == "~" or name in _SEARCHED_TEXTS
+        return Term(name, "~" if is_search else ":", value, negated)
+    suggestion = suggest_word(name, (*NUMBERS, *WORDS))
+    raise FilterError(f"there is no {name!r} to filter by: {suggestion}")
 
 
 def build_condition(
@@ -104,41 +110,46 @@ def build_condition(
 ) -> SqlCondition:
     """Return the condition for rows of the table `rollouts`.
 
-    `criteria` are the names of all criteria of the run, and `tags` the names that have each tag.
-    `criterion:`, `tag:` and `verdict:` go together: `criterion:polite verdict:UNMET` asks for rows
-    with this verdict on this criterion.
+    `criteria` are the names of all criteria of the run, and `tags` the names of the criteria that
+    have each tag. `criterion:`, `tag:` and `verdict:` go together: `criterion:polite verdict:UNMET`
+    asks for rows with this verdict on this criterion.
     """
+    # `criterion:` and `tag:` narrow down the criteria to those that all such terms name. A negated
+    # term does not: it is a condition of its own.
     criterion_terms = [
         term for term in terms if term.name in ("criterion", "tag") and not term.negated
     ]
-    chosen_criteria = list(criteria)  # those that all these terms name
+    chosen_criteria = list(criteria)
     for term in criterion_terms:
-        matches = _name_criteria(term, criteria, tags)
+        matches = _find_criteria(term, criteria, tags)
         chosen_criteria = [name for name in chosen_criteria if name in matches]
-    has_verdict = any(term.name == "verdict" and not term.negated for term in terms)
-    parts: list[str] = []
+    asks_for_verdict = any(term.name == "verdict" and not term.negated for term in terms)
+    conditions: list[str] = []
     values: list[object] = []
     for term in terms:
-        if term in criterion_terms and has_verdict:
-            continue  # the condition of the verdict has these criteria
+        if term in criterion_terms and asks_for_verdict:
+            continue  # the condition for the verdict is about the chosen criteria already
         if term.name == "verdict":
-            condition = _has_verdict(chosen_criteria, term.value)
+            condition = _make_verdict_condition(chosen_criteria, term.value)
         elif term in criterion_terms:
-            condition = _has_verdict(chosen_criteria)
-        elif term.name in ("criterion", "tag"):  # negated, so it stands alone
-            condition = _has_verdict(_name_criteria(term, criteria, tags))
+            condition = _make_verdict_condition(chosen_criteria)
+        elif term.name in ("criterion", "tag"):  # negated
+            condition = _make_verdict_condition(_find_criteria(term, criteria, tags))
         else:
-            condition = _compare_column(term)
-        # A missing value meets no condition, and so it meets every negated one.
-        parts.append(f"({condition.sql}) IS NOT TRUE" if term.negated else f"({condition.sql})")
+            condition = _make_column_condition(term)
+        if term.negated:
+            # In SQL a condition on a missing value is NULL. Here the row then passes the negation.
+            conditions.append(f"({condition.sql}) IS NOT TRUE")
+        else:
+            conditions.append(f"({condition.sql})")
         values += condition.values
-    return SqlCondition(" AND ".join(parts) or "1", values)
+    return SqlCondition(" AND ".join(conditions) or "1", values)  # 1 is true: all rows
 
 
-def _name_criteria(
+def _find_criteria(
     term: Term, criteria: Sequence[str], tags: Mapping[str, Collection[str]]
 ) -> Collection[str]:
-    """Return the criteria that a term names: by a tag, by the whole name, or by a part of it."""
+    """Return the criteria that a term means: by a tag, by the whole name, or by a part of it."""
     if term.name == "tag":
         return tags.get(term.value, ())
     words = term.value.lower()
@@ -146,18 +157,19 @@ def _name_criteria(
     return same_names or [name for name in criteria if words in name.lower()]
 
 
-def _has_verdict(names: Collection[str], verdict: str | None = None) -> SqlCondition:
-    """Return the condition that one of these criteria was asked, or has this verdict."""
-    marks = ", ".join("?" * len(names))
+def _make_verdict_condition(criteria: Collection[str], verdict: str | None = None) -> SqlCondition:
+    """Return the condition that a row has an answer to one of these criteria, or this verdict."""
+    marks = ", ".join("?" * len(criteria))
     sql = f"SELECT 1 FROM verdicts WHERE rollout = rollouts.id AND criterion IN ({marks})"
-    values: list[object] = [*names]
+    values: list[object] = [*criteria]
     if verdict is not None:
         sql += " AND lower_text(short_answer(value, verdict, error)) = ?"
         values.append(verdict.lower())
     return SqlCondition(f"EXISTS ({sql})", values)
 
 
-def _compare_column(term: Term) -> SqlCondition:
+def _make_column_condition(term: Term) -> SqlCondition:
+    """Return the condition for a term about a column of the table `rollouts`, or a flag."""
     if term.operator == "has":
         return SqlCondition(_FLAGS[term.name], [])
     if term.name in NUMBERS:

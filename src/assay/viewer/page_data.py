@@ -27,34 +27,24 @@ def pick_attributes(source: object, names: str) -> dict[str, Any]:
 
 
 def describe_run(run: Run, summary: Summary, table: RolloutTable) -> dict[str, Any]:
-    """Return the overview of a run: errors first, then scores, criteria, parts, and the cost."""
-    known = {criterion.name: criterion for criterion in run.about.criteria}
-    own_names = {name for name, is_own in table.list_criteria().items() if is_own}
-    rubric = run.about.rubric
-    conditional = {c.name for c in rubric.criteria if c.when} if rubric is not None else set[str]()
-    criteria: list[dict[str, Any]] = []
-    for name, criterion in summary.criteria.items():
-        name = encodable(name)
-        described = _describe_criterion(name, criterion, known.get(name))
-        described["conditional"] = name in conditional
-        criteria.append({**described, "own": name in own_names})
-    tags = [{"name": name, **_describe_mean(tag)} for name, tag in summary.tags.items()]
+    """Return the overview of a run: errors, scores, criteria, tags, categories, and the cost."""
+    tags = [{"name": name, **_describe_mean(mean)} for name, mean in summary.tags.items()]
     tasks: list[dict[str, Any]] = []
     for name, task in summary.tasks.items():
         counts = {"name": name, "rows": task.rollouts, "scored": task.scored}
         tasks.append({**counts, **_describe_mean(task.score)})
-    pass_rates = [
-        {"k": k, **pick_attributes(rates, "any all examples")}
-        for k, rates in summary.passes.items()
-        if k > 1 or len(summary.passes) > 1
-    ]
+    pass_rates: list[dict[str, Any]] = []
+    has_repeated_rollouts = list(summary.passes) != [1]
+    if has_repeated_rollouts:  # pass@1 alone is the share of rollouts that pass
+        for k, rates in summary.passes.items():
+            pass_rates.append({"k": k, **pick_attributes(rates, "any all examples")})
     return {
         "rows": summary.rollouts,
         **pick_attributes(summary, "examples scored unscored failed complete"),
         "errors": _list_errors(table, summary),
         "score": {**_describe_mean(summary.score), "histogram": table.make_histogram("score")},
         "reward": {**_describe_mean(summary.reward), "histogram": table.make_histogram("reward")},
-        "criteria": criteria,
+        "criteria": _describe_criteria(run, summary, table),
         "tags": tags,
         "tasks": tasks,
         "pass": pass_rates,
@@ -71,9 +61,31 @@ def describe_run(run: Run, summary: Summary, table: RolloutTable) -> dict[str, A
     }
 
 
+def _describe_criteria(run: Run, summary: Summary, table: RolloutTable) -> list[dict[str, Any]]:
+    """Return what the overview shows of every criterion, of the run's rubric and of those in rows."""
+    known = {criterion.name: criterion for criterion in run.about.criteria}
+    conditional_names: set[str] = set()  # criteria that are asked only under a condition
+    if run.about.rubric is not None:
+        for criterion in run.about.rubric.criteria:
+            if criterion.when:
+                conditional_names.add(criterion.name)
+    is_only_in_rows = table.list_criteria()
+    criteria: list[dict[str, Any]] = []
+    for raw_name, criterion_summary in summary.criteria.items():
+        name = encodable(raw_name)  # as the tables of the run have it
+        described = _describe_criterion(name, criterion_summary, known.get(name))
+        described["conditional"] = name in conditional_names
+        described["own"] = is_only_in_rows.get(name, False)
+        criteria.append(described)
+    return criteria
+
+
 def _list_errors(table: RolloutTable, summary: Summary) -> list[dict[str, Any]]:
-    """Return each kind of error with its criteria, its first row and the message there."""
-    errors: dict[tuple[str, str], dict[str, Any]] = {}
+    """Return the errors, the most frequent first, with their criteria and their first row.
+
+    Criteria that fail with the same message share one entry.
+    """
+    errors: dict[tuple[str, str], dict[str, Any]] = {}  # by kind and message
     for criterion, kinds in summary.errors_by_criterion.items():
         for kind, count in kinds.items():
             number, message = table.find_first_error(criterion, kind)
@@ -82,7 +94,7 @@ def _list_errors(table: RolloutTable, summary: Summary) -> list[dict[str, Any]]:
                 {"criteria": [], "kind": kind, "count": 0, "first_row": number, "message": message},
             )
             error["count"] += count
-            if criterion != "rollout":
+            if criterion != "rollout":  # which stands for errors of a whole rollout
                 error["criteria"].append(criterion)
     return sorted(errors.values(), key=lambda error: -error["count"])
 
@@ -94,13 +106,15 @@ def _describe_criterion(
 
     `judged` is None if it is not known: a criterion of rows that has only errors.
     """
-    words = [{"word": word, "count": count} for word, count in summary.verdicts.items()]
+    verdicts = [{"word": word, "count": count} for word, count in summary.verdicts.items()]
     if criterion is not None:
         judged = criterion.judged
     elif summary.verdicts:
         judged = True  # only models give verdicts
+    elif summary.errors:
+        judged = None
     else:
-        judged = None if summary.errors else False
+        judged = False
     return {
         "name": name,
         "requirement": None if criterion is None else criterion.requirement,
@@ -113,7 +127,7 @@ def _describe_criterion(
         **_describe_mean(summary.value),
         **pick_attributes(summary, "met unmet not_applicable unneeded"),
         "error": summary.errors,
-        "verdicts": words,
+        "verdicts": verdicts,
     }
 
 
@@ -128,15 +142,18 @@ def describe_row(
     labels: Sequence[Label],
     criteria: Sequence[CriterionAbout],
 ) -> dict[str, Any]:
-    """Return everything about one rollout. `criteria` are those that it was scored by."""
-    fields = dict(row.fields)
+    """Return everything about one rollout: its texts, and the answer to each criterion with labels.
+
+    `number` is the number of the row, from 1. `criteria` are those that it was scored by.
+    """
+    fields = dict(row.fields)  # what is left of them in the end are the columns of the data
     completion = fields.pop("completion", "")
-    text = completion_text(completion)
+    text = completion_text(completion)  # the last reply
     parts = read_parts(fields.get("prompt"), completion)
     # The hashes of the wording that a label may hold; a new label gets the first one.
     guidelines = {criterion.name: [criterion.guideline, criterion.hash] for criterion in criteria}
     lines: list[dict[str, Any]] = []
-    for line in row.report.lines:
+    for line in row.report.lines:  # a line is the answer to one criterion
         line_labels = [label for label in labels if label.criterion == line.name]
         described = _describe_line(line, text, line_labels, parts)
         lines.append({**described, "guidelines": guidelines.get(line.name, [])})
@@ -165,28 +182,38 @@ def describe_row(
 def _describe_line(
     line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequence[Part]
 ) -> dict[str, Any]:
-    """Return what the page shows of one answer; `text` is the last reply of the rollout."""
+    """Return what the page shows of the answer to one criterion, with people's labels of it.
+
+    `text` is the last reply of the rollout, and `parts` are the pieces of its whole conversation.
+    """
     attributes = "name requirement weight value reason error counted passed disagreement tags"
+    is_judged = line.requirement is not None
     evidence = list(line.citations)
-    if line.requirement is not None:
+    if is_judged:
         evidence = _list_evidence(line, text, parts)
+    # The lines below a judged one are the votes of several judges. Below a check they are the
+    # criteria of a nested rubric, or the steps of the rollout.
+    inner_lines = [_describe_line(inner, text, (), parts) for inner in line.lines]
     return {
         **pick_attributes(line, attributes),
         "verdict": line.short_answer,
         "evidence": evidence,
-        "nested": line.requirement is None and bool(line.lines) and not line.steps,
+        "nested": not is_judged and bool(line.lines) and not line.steps,
         "steps": bool(line.steps),
-        "votes": [_describe_line(vote, text, (), parts) for vote in line.lines],
+        "votes": inner_lines,
         "labels": [label.to_dict() for label in labels],
     }
 
 
 def _list_evidence(line: CriterionReport, text: str, parts: Sequence[Part]) -> list[Citation]:
-    """Return what a reason cites of the last reply or of another part, which is named.
+    """Return what the reason of an answer cites, of the last reply or of another part.
 
-    The line knows its own citations, which may refer to something outside the rollout.
+    The citations that were saved with the answer are kept, since they may refer to something
+    outside the rollout, such as a file. Others are quotations, which are looked up here.
     """
-    citations = citations_of(line.reason, parts if len(parts) > 1 else (), text)
+    searched_parts = parts if len(parts) > 1 else ()  # a single part is the text
+    citations = citations_of(line.reason, searched_parts, text)
+    # The saved citations come first in the reason, so they are the first ones here too.
     return [*line.citations, *citations[len(line.citations) :]]
 
 
@@ -203,7 +230,10 @@ def _describe_medium(part: Part) -> dict[str, Any]:
 
 
 def _parse_answer(text: str) -> str | None:
-    """Return the result that an answer marks. A run does not save the parser of its rubric."""
+    """Return the final answer that a text marks: in `<answer>`, in `\\boxed{}` or after `####`.
+
+    This is a guess, because a run does not save the parser of its rubric. None if nothing is marked.
+    """
     if "</answer>" in text:
         return _ANSWER_PARSER.parse_answer(text)
     if "boxed" in text:

@@ -32,17 +32,19 @@ def write_report(
     """Write the page of the runs at these paths to a file; return how many rollouts it contains."""
     viewed = ViewedRuns(paths)
     runs = viewed.runs.values()
-    watch = Watch(on_progress, sum(run.count() for run in runs), Ledger())
+    row_count = sum(run.count() for run in runs)
+    watch = Watch(on_progress, row_count, Ledger())  # an empty ledger: no model is called
     before_data, after_data = _split_page()
     file.write(before_data)
     file.write(_make_data_element('id="assay-data"', _collect_data(viewed)))
     for run in runs:
-        numbers = [row["number"] for row in run.list_rows("", limit=-1)["rows"]]
+        all_rows = run.list_rows("", limit=-1)["rows"]
+        numbers = [row["number"] for row in all_rows]
         for start in range(0, len(numbers), CHUNK_ROWS):
             rows = [run.describe_row(number) for number in numbers[start : start + CHUNK_ROWS]]
             attributes = f'data-run="{run.identity}" data-chunk="{start // CHUNK_ROWS}"'
             file.write(_make_data_element(attributes, rows))
-            watch.fresh += len(rows)
+            watch.fresh += len(rows)  # rows that are written
             watch.report()
     file.write(after_data)
     watch.report(at_once=True)
@@ -51,7 +53,7 @@ def write_report(
 
 def _collect_data(viewed: ViewedRuns) -> dict[str, Any]:
     """Return what the page needs at once: headings, overviews, tables, labels and comparisons."""
-    comparisons: dict[str, Any] = {}
+    comparisons: dict[str, Any] = {}  # by the identities of both runs; a pair in either order
     if len(viewed.runs) <= MOST_COMPARED_RUNS:
         for first, second in permutations(viewed.runs, 2):
             try:
@@ -76,26 +78,30 @@ def _collect_data(viewed: ViewedRuns) -> dict[str, Any]:
 def _make_table(run: ViewedRun) -> dict[str, Any]:
     """Return the table of rollouts by column, because equal values compress well."""
     rows = run.list_rows("", limit=-1)["rows"]
-    criteria = run.table.list_criteria()
     columns: dict[str, list[Any]] = {}
     if rows:
         names = [name for name in rows[0] if name != "verdicts"]
         columns = {name: [row[name] for row in rows] for name in names}
-    verdicts: dict[str, list[str | None]] = {}
-    for name, is_own in criteria.items():
-        if not is_own:
-            verdicts[name] = [row["verdicts"].get(name) for row in rows]
-    # Criteria that rows bring are listed by row, because each is asked of few rows.
+    # Whether only the rubrics of rows have a criterion, not the rubric of the run.
+    is_only_in_rows = run.table.list_criteria()
+    verdicts: dict[str, list[str | None]] = {}  # by criterion
+    for criterion in is_only_in_rows:
+        if not is_only_in_rows[criterion]:
+            verdicts[criterion] = [row["verdicts"].get(criterion) for row in rows]
+    # The other criteria are listed by row, because each is asked of few rows.
     own_verdicts: list[dict[str, str]] = []
-    if any(criteria.values()):
+    if any(is_only_in_rows.values()):
         for row in rows:
-            verdicts_of_row: dict[str, str] = row["verdicts"]
-            own_verdicts.append({n: word for n, word in verdicts_of_row.items() if criteria[n]})
+            own_verdicts_of_row: dict[str, str] = {}
+            for criterion, verdict in row["verdicts"].items():
+                if is_only_in_rows[criterion]:
+                    own_verdicts_of_row[criterion] = verdict
+            own_verdicts.append(own_verdicts_of_row)
     return {
         "columns": columns,
         "verdicts": verdicts,
         "own": own_verdicts,
-        "criteria": list(criteria),
+        "criteria": list(is_only_in_rows),
         "tags": run.table.list_tags(),
     }
 
@@ -109,12 +115,13 @@ def _split_page() -> tuple[str, str]:
         f"default-src 'none'; script-src '{_hash_source(script)}'; "
         f"style-src '{_hash_source(style)}'; img-src data:; {COMMON_POLICY}"
     )
+    # The policy of a page: only this script and this style may be used, by their hashes.
     policy_element = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     page = page.replace("<head>", f"<head>\n{policy_element}", 1)
     # A function as replacement, because backslashes in a replacement text have a meaning.
     page = re.sub(r"<link[^>]*stylesheet[^>]*>", lambda _: f"<style>{style}</style>", page, count=1)
     page = re.sub(r"<script[^>]*src=[^>]*></script>\s*", "", page)  # the script is at the end
-    # The data comes at the end of the body, and the script that reads it behind the data.
+    # The data goes to the end of the body, and the script that reads it behind the data.
     before_data, _, after_body = page.rpartition("</body>")
     return before_data, f"<script>{script}</script>\n</body>{after_body}"
 

@@ -64,13 +64,15 @@ def serve_page(
     `print_address` gets the address as soon as it can be opened.
     """
     app = make_page_app(ViewedRuns(paths))
-    with _listen(port) as listening:
-        address = f"http://{HOST}:{listening.getsockname()[1]}/"
+    with _listen(port) as listening_socket:
+        _, chosen_port = listening_socket.getsockname()
+        address = f"http://{HOST}:{chosen_port}/"
         # The socket listens already, so a browser that opens the address now is served in a moment.
         print_address(address)
         if opens_browser:
             webbrowser.open(address)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        server.run(sockets=[listening_socket])
 
 
 def _listen(port: int | None) -> socket.socket:
@@ -80,20 +82,22 @@ def _listen(port: int | None) -> socket.socket:
         try:
             return socket.create_server((HOST, candidate), backlog=128)
         except OSError as error:
-            if error.errno != errno.EADDRINUSE or port is not None:
-                problem = "in use" if error.errno == errno.EADDRINUSE else "not allowed"
-                raise AssayError(
-                    f"port {candidate} is {problem}: name another with --port, or leave it out"
-                ) from None
-    # All of them are in use: let the system choose.
+            is_in_use = error.errno == errno.EADDRINUSE
+            if is_in_use and port is None:
+                continue
+            problem = "in use" if is_in_use else "not allowed"
+            raise AssayError(
+                f"port {candidate} is {problem}: name another with --port, or leave it out"
+            ) from None
+    # All of them are in use: let the system choose one.
     return socket.create_server((HOST, 0), backlog=128)
 
 
 def has_display() -> bool:
-    """Return whether this machine can show a browser. Without a display, one would open as text."""
+    """Return whether a browser can open a window here. Without a display, it would open as text."""
     if os.environ.get("BROWSER"):
         return True
-    if sys.platform in ("win32", "darwin"):
+    if sys.platform in ("win32", "darwin"):  # they always have a display, perhaps far away
         return "SSH_CONNECTION" not in os.environ
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
@@ -104,14 +108,19 @@ def make_page_app(
     """Return the page and its data as an ASGI app, which answers only to these host names."""
 
     def data_route(path: str, collect: Callable[[Request], Any]) -> Route:
+        """Return a route that sends what `collect` returns as JSON."""
+
         async def endpoint(request: Request) -> Response:
             return await _respond(lambda: collect(request))
 
         return Route(f"/api/{path}", endpoint)
 
     def run_route(path: str, collect: Callable[[ViewedRun, Request], Any]) -> Route:
+        """Return a data route below the address of a run, for which `collect` gets the run."""
+
         def collect_from_run(request: Request) -> Any:
-            return collect(viewed.find_run(request.path_params["run"]), request)
+            run = viewed.find_run(request.path_params["run"])
+            return collect(run, request)
 
         return data_route(f"runs/{{run}}/{path}", collect_from_run)
 
@@ -149,6 +158,7 @@ def _compare(viewed: ViewedRuns, request: Request) -> dict[str, Any]:
 
 
 def _list_rows(run: ViewedRun, request: Request) -> dict[str, Any]:
+    """Return the rows of a run that the query of a request asks for, with their total number."""
     query = request.query_params
     return run.list_rows(
         query.get("q", ""),
@@ -167,6 +177,7 @@ def _read_count(text: str | None, *, default: int) -> int:
 
 
 async def _add_label(viewed: ViewedRuns, request: Request) -> Response:
+    """Save the label in the body of a request, and reply with it, or refuse the request."""
     # A form of another site cannot send JSON without the browser asking this server first.
     content_type = request.headers.get("content-type", "").partition(";")[0].strip()
     if content_type != "application/json":
@@ -219,6 +230,7 @@ def _refuse(status: int, message: str) -> Response:
 
 
 async def _send_file(request: Request) -> Response:
+    """Reply with a file of the page: the page itself, its style or its script."""
     name = request.path_params["name"] or "index.html"
     text = read_page_file(name)
     if text is None:

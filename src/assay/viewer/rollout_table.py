@@ -100,8 +100,8 @@ class RolloutTable:
         """Return the columns that have the same value in all rows, which tell nothing."""
         names = ("sample", "task", "seconds", "cost")
         tests = ", ".join(f"min({name}) IS max({name})" for name in names)
-        [is_constant] = self._file.select(f"SELECT {tests} FROM rollouts")
-        return [name for name, constant in zip(names, is_constant, strict=True) if constant]
+        [results] = self._file.select(f"SELECT {tests} FROM rollouts")
+        return [name for name, is_constant in zip(names, results, strict=True) if is_constant]
 
     def list_rows(
         self,
@@ -119,7 +119,7 @@ class RolloutTable:
         """
         criteria = self.list_criteria()
         condition = build_condition(parse_filter(query), list(criteria), self.list_tags())
-        order_values: list[str] = []
+        order_values: list[str] = []  # for the question mark in `order`, if it has one
         if sort in _SORTABLE:
             order = _SORTABLE[sort]
         elif sort in criteria:
@@ -133,6 +133,7 @@ class RolloutTable:
             (total,) = connection.execute(
                 f"SELECT count(*) FROM rollouts WHERE {condition.sql}", condition.values
             ).fetchone()
+            # `sorted IS NULL` is 0 or 1, so that rows without a value come last.
             cursor = connection.execute(
                 f"SELECT id, {order} AS sorted FROM rollouts WHERE {condition.sql} "
                 f"ORDER BY sorted IS NULL, sorted {direction}, row, id LIMIT ? OFFSET ?",
@@ -162,23 +163,28 @@ class RolloutTable:
         return [number for (number,) in self._file.select(query, (example,))]
 
     def make_histogram(self, column: str) -> dict[str, list[float]]:
-        """Return how `score` or `reward` is distributed, over bars of one width.
+        """Return how `score` or `reward` is distributed: the edges of bars, and the rows in each bar.
 
-        They reach from the least value to the largest, and at least from 0 to 1.
+        The bars reach from the least value to the largest, and at least from 0 to 1.
         """
         assert column in ("score", "reward")
-        scored = f"FROM rollouts WHERE {column} IS NOT NULL"
-        [(least, largest)] = self._file.select(f"SELECT min({column}), max({column}) {scored}")
+        scored_rows = f"FROM rollouts WHERE {column} IS NOT NULL"
+        [(least, largest)] = self._file.select(f"SELECT min({column}), max({column}) {scored_rows}")
         if least is None:
             return {"edges": [], "counts": []}
-        low, high = min(0.0, least), max(1.0, largest)
+        low = min(0.0, least)
+        high = max(1.0, largest)
         width = (high - low) / HISTOGRAM_BARS
-        bar = f"min({HISTOGRAM_BARS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
-        counts = dict(
-            self._file.select(f"SELECT {bar}, count(*) {scored} GROUP BY 1", (low, width))
+        # The index of the bar of a value; the largest value belongs to the last bar.
+        index_of_bar = f"min({HISTOGRAM_BARS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
+        counts_by_bar = dict(
+            self._file.select(
+                f"SELECT {index_of_bar}, count(*) {scored_rows} GROUP BY 1", (low, width)
+            )
         )
         edges = [low + width * index for index in range(HISTOGRAM_BARS + 1)]
-        return {"edges": edges, "counts": [counts.get(index, 0) for index in range(HISTOGRAM_BARS)]}
+        counts = [counts_by_bar.get(index, 0) for index in range(HISTOGRAM_BARS)]
+        return {"edges": edges, "counts": counts}
 
     def list_largest(self, column: str, count: int = 5) -> list[dict[str, Any]]:
         """Return the rows with the most `seconds` or the highest `cost`."""
@@ -193,16 +199,18 @@ class RolloutTable:
         return rows
 
     def _explain_score(self, example: str, sample: int) -> str:
-        """Return the answer that took most from a score, with its reason; empty if none did."""
+        """Return the answer that lowered a score most, with its reason; empty if none did."""
         weights = {criterion.name: criterion.weight for criterion in self._criteria}
         query = (
             "SELECT criterion, value, verdict, reason, verdicts.error FROM verdicts "
             "JOIN rollouts ON rollouts.id = rollout WHERE example = ? AND sample = ? "
             "AND value IS NOT NULL ORDER BY position"
         )
-        explanation, largest_loss = "", 0.0
+        explanation = ""
+        largest_loss = 0.0
         for criterion, value, verdict, reason, error in self._file.select(query, (example, sample)):
-            weight = weights.get(criterion, 1.0)
+            weight = weights.get(criterion, 1.0)  # criteria of rows are taken to weigh 1
+            # A negative criterion describes a fault, which costs its weight if it happened.
             loss = weight * (1 - value) if weight > 0 else -weight * value
             if loss > largest_loss:
                 largest_loss = loss
@@ -210,22 +218,28 @@ class RolloutTable:
         return explanation
 
     def find_first_error(self, criterion: str, kind: str) -> tuple[int | None, str]:
-        """Return the first row with an error of this kind in a criterion, and its message.
+        """Return the number of the first row with an error of this kind in a criterion, and its message.
 
-        The criterion `rollout` stands for errors of whole rollouts.
+        The criterion `rollout` stands for errors of whole rollouts. Without such a row, the number is
+        None and the message is empty.
         """
         query = "SELECT row + 1, error FROM rollouts WHERE instr(error, ?) > 0 ORDER BY row LIMIT 1"
         prefix = f"{criterion}: "
-        for number, error in self._file.select(query, (prefix + kind,)):
-            lines: list[str] = error.split("\n")
-            return number, next(
-                (line.removeprefix(prefix) for line in lines if line.startswith(prefix)), ""
-            )
-        return None, ""
+        first_rows = list(self._file.select(query, (prefix + kind,)))
+        if not first_rows:
+            return None, ""
+        number, error = first_rows[0]
+        for line in error.split("\n"):  # a line for each criterion
+            if line.startswith(prefix):
+                return number, line.removeprefix(prefix)
+        return number, ""
 
 
 def _read_rows(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield the rows with these ids, in this order, as the table of the page shows them."""
+    """Yield the rows with these ids, in this order, as the table of the page shows them.
+
+    They are read in batches, since a statement of SQLite may have only so many question marks.
+    """
     for start in range(0, len(ids), BATCH_ROWS):
         batch = ids[start : start + BATCH_ROWS]
         marks = ", ".join("?" * len(batch))
@@ -242,8 +256,9 @@ def _read_rows(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[d
             row["error"] = row["error"] or ""
             row["scored"] = row["score"] is not None or row["reward"] is not None
             row["labelled"] = bool(row["labelled"])
-            row |= _preview_fields(json.loads(row.pop("data")).get("fields") or {})
-            row["disagreement"] = 0.0
+            data = json.loads(row.pop("data"))
+            row |= _preview_fields(data.get("fields") or {})
+            row["disagreement"] = 0.0  # the largest of its criteria
             row["verdicts"] = {}
             rows[row.pop("id")] = row
         verdicts = connection.execute(

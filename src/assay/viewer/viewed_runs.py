@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,7 @@ class ViewedRun:
     def describe_row(self, number: int) -> dict[str, Any]:
         """Return everything about one rollout."""
         row = self._read_row(number)
-        key = (encodable(row.example), row.sample)
+        key = (encodable(row.example), row.sample)  # as the tables of a run have it
         labels = [label for label in self.read_labels() if _find_key(label) == key]
         criteria = self._read_criteria(row)
         # Pictures may be in the folders that the caller allows, or else in those of the run's data.
@@ -110,7 +109,7 @@ class ViewedRun:
             raise NotFoundError(f"there is no example {example!r}")
         group_advantages = advantages([row["reward"] for row in rows])
         for row, advantage in zip(rows, group_advantages, strict=True):
-            row["media"] = []
+            row["media"] = []  # large, and not shown here
             row["advantage"] = advantage
         return {"example": rows[0]["example"], "prompt": rows[0]["prompt"], "rows": rows}
 
@@ -124,9 +123,16 @@ class ViewedRun:
     def add_label(
         self, number: int, criterion: str, verdict: Any, note: str, rater: str
     ) -> dict[str, Any]:
-        """Save what a person says about one criterion, and return the label. The verdict stays."""
+        """Save what a person says about one criterion of a row, and return the label.
+
+        The judge's verdict stays in the run beside it.
+        """
         row = self._read_row(number)
-        guidelines = {c.name: c.guideline for c in self._read_criteria(row)}
+        # The hash of the wording of each criterion, by which outdated labels are recognized.
+        guidelines = {
+            row_criterion.name: row_criterion.guideline
+            for row_criterion in self._read_criteria(row)
+        }
         if criterion not in guidelines:
             names = ", ".join(guidelines)
             raise NotFoundError(f"there is no criterion {criterion!r}: there are {names}")
@@ -158,10 +164,11 @@ class ViewedRuns:
     def __init__(self, paths: Sequence[str | Path]) -> None:
         """A path is a run or a folder of runs."""
         self.runs: dict[str, ViewedRun] = {}
-        for path in chain.from_iterable(map(find_runs, paths)):
-            run = Run.open(path)
-            identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
-            self.runs.setdefault(identity, ViewedRun(identity, run))
+        for run_or_folder in paths:
+            for path in find_runs(run_or_folder):
+                run = Run.open(path)
+                identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
+                self.runs.setdefault(identity, ViewedRun(identity, run))
 
     def values(self) -> list[ViewedRun]:
         return list(self.runs.values())
@@ -172,14 +179,18 @@ class ViewedRuns:
         return self.runs[identity]
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
-        """Return the comparison of two runs. Each flip has the numbers of its rows in both."""
-        before, after = self.find_run(first), self.find_run(second)
-        comparison = trust.compare(before.run, after.run)
-        names = (before.run.path.resolve().name, after.run.path.resolve().name)
+        """Return the comparison of two runs, which are named by their identities.
+
+        Each flip, a rollout whose result changed, has the numbers of its rows in both runs.
+        """
+        first_run = self.find_run(first)
+        second_run = self.find_run(second)
+        comparison = trust.compare(first_run.run, second_run.run)
+        names = (first_run.run.path.resolve().name, second_run.run.path.resolve().name)
         data: dict[str, Any] = {**comparison.to_dict(), "decision": comparison.decide(names)}
         del data["example_passes"]  # the page does not show them, and there are many
         for flip in data["flips"]:
-            example = encodable(flip["example"])
-            flip["first_row"] = before.table.find_number(example, flip["sample"])
-            flip["second_row"] = after.table.find_number(example, flip["sample"])
+            example = encodable(flip["example"])  # as the tables of a run have it
+            flip["first_row"] = first_run.table.find_number(example, flip["sample"])
+            flip["second_row"] = second_run.table.find_number(example, flip["sample"])
         return data
