@@ -1,4 +1,7 @@
-"""The requests that NeMo-Gym sends to a resources server: verify a rollout, and aggregate verified rows."""
+"""The requests that NeMo-Gym sends to a resources server: verify a rollout, and aggregate verified rows.
+
+A resources server is what NeMo-Gym calls a server that gives rewards. To verify is to score a rollout.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +17,10 @@ from assay.rollout import Rollout
 from assay.server.payloads import convert_body
 from assay.server.protocols import Chat, ScoringRequest, ScoringResults
 
-# Fields of a row that may hold the expected answer; the first that is there counts.
+# Fields of a row that may hold the expected answer; the first one that a row has is used.
 ANSWER_FIELDS: Final = ("answer", "expected_answer", "ground_truth", "label")
 TASK_INDEX: Final = "_ng_task_index"
-# Numbers beyond this mean nothing, and their sums would overflow.
+# Larger numbers in a row are left out of the statistics: their sums would overflow.
 LARGEST_NUMBER: Final = 1e100
 
 
@@ -53,7 +56,7 @@ class VerifyReply(Struct):
     failure_reason: str = ""
 
 
-# Fields of a reply. A row that is verified again may still have them from the first time.
+# Fields that a reply adds to the row. A row that is verified again may still have them.
 REPLY_FIELDS: Final = frozenset(
     {*VerifyReply.__struct_fields__, "_ng_failure_class", "_ng_failure_judge_error"}
 )
@@ -71,6 +74,7 @@ class VerifyRequest(ScoringRequest):
 
     def __init__(self, body: Any) -> None:
         parsed = convert_body(body, VerifyBody)
+        # The body is a row of data to which the model's response was added.
         self._row = {name: value for name, value in body.items() if name not in REPLY_FIELDS}
         prompt = parsed.responses_create_params.input
         if not isinstance(prompt, str):
@@ -86,18 +90,21 @@ class VerifyRequest(ScoringRequest):
         self.rollouts = [rollout]
 
     def write_reply(self, results: ScoringResults) -> dict[str, Any]:
+        """Return the row with its reward, or marked as failed if it has none."""
         [report] = results.reports
         if results.unscored == "raise":
-            reward = report.raw_score  # None for an unscored row, which is marked as failed below
+            # None if the row is unscored. The reply can mark it as failed, so nothing is raised.
+            reward = report.raw_score
         else:
             [reward] = results.fill_rewards()
         if reward is None:
             return self._row | _describe_failure(report)
         reply = self._row | {"reward": reward}
         if report.unshaped is not None:
-            reply["outcome"] = report.unshaped
+            reply["outcome"] = report.unshaped  # the reward before the rubric shaped it
         components = _compute_components(report)
-        # With a veto, a mean or a shaping the parts do not add up to the reward and are left out.
+        # NeMo-Gym expects that the components add up to the reward. If the rubric has a veto, a mean
+        # or a shaping, they may not; then they are left out.
         total = math.fsum(components.values())
         if components and math.isclose(total, reward, rel_tol=1e-9, abs_tol=1e-9):
             reply["reward_components"] = components
@@ -113,9 +120,9 @@ def _find_answer(row: Mapping[str, Any]) -> Any:
 
 
 def _describe_failure(report: EvaluationReport) -> dict[str, Any]:
-    """Return the fields that make NeMo-Gym leave a row out of its metrics.
+    """Return the fields that mark a row as failed, so that NeMo-Gym leaves it out of its metrics.
 
-    The reward of 0 has no meaning.
+    A reply must have a reward, so it has 0, which NeMo-Gym ignores in such a row.
     """
     reason = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
     return {
@@ -129,21 +136,26 @@ def _describe_failure(report: EvaluationReport) -> dict[str, Any]:
 
 
 def _compute_components(report: EvaluationReport) -> dict[str, float]:
-    """Return what each criterion adds to the reward."""
+    """Return what each criterion adds to the reward, by its name.
+
+    A group of rubrics may have several criteria of the same name; these are added up.
+    """
     components: dict[str, float] = {}
     for line in report.lines:
         if line.counted and line.value is not None:
-            components[line.name] = components.get(line.name, 0.0) + line.weight * line.value
+            contribution = line.weight * line.value
+            components[line.name] = components.get(line.name, 0.0) + contribution
     return components
 
 
 def convert_to_chat(items: Chat) -> Chat:
     """Return items of the Responses API as the messages of a chat.
 
-    Reasoning belongs to the assistant's message or tool call that follows it.
+    In the Responses API, reasoning is an item of its own. In a chat it is a field of the message of
+    the assistant, or of the tool call, that follows it.
     """
     chat: Chat = []
-    reasoning: dict[str, Any] = {}
+    reasoning: dict[str, Any] = {}  # this field, until the message that follows is reached
     for item in items:
         item_type = item.get("type", "message")
         if item_type == "reasoning":
@@ -152,7 +164,7 @@ def convert_to_chat(items: Chat) -> Chat:
         elif item_type == "function_call":
             chat.append(_convert_tool_call(item) | reasoning)
             reasoning = {}
-        elif item_type == "function_call_output":
+        elif item_type == "function_call_output":  # the result of the tool
             chat.append(
                 {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
             )
@@ -177,15 +189,15 @@ def _convert_tool_call(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-# POST /aggregate_metrics: the collector asks last for the metrics of all rows that were verified
+# POST /aggregate_metrics: when all rows are verified, NeMo-Gym asks for their metrics
 
 
 class VerifiedRow(Struct):
-    """A reply of `/verify`, with the index of its task; all other numbers in it are summed up too."""
+    """A reply of `/verify`, with the index of its task. It may have any other fields."""
 
     task: int = msgspec.field(name=TASK_INDEX, default=0)
     response: dict[str, Any] | None = None
-    mask_sample: bool = False
+    mask_sample: bool = False  # whether the row was marked as failed
 
 
 class AggregateBody(Struct):
@@ -195,11 +207,11 @@ class AggregateBody(Struct):
 
 
 class AggregateReply(Struct):
-    """Statistics of every number in the rows, as `mean/reward`: per task, of all rows, and the means alone."""
+    """Statistics of every number in the rows, with keys such as `mean/reward`."""
 
-    group_level_metrics: list[dict[str, float]]
-    agent_metrics: dict[str, float]
-    key_metrics: dict[str, float]
+    group_level_metrics: list[dict[str, float]]  # of the rows of each task
+    agent_metrics: dict[str, float]  # of all rows
+    key_metrics: dict[str, float]  # only the means of all rows
 
 
 class AggregateRequest(ScoringRequest):
@@ -213,11 +225,13 @@ class AggregateRequest(ScoringRequest):
     takes_numbers_only = False
 
     def __init__(self, body: Any) -> None:
+        # Each row as its known fields, and as the dict of all its fields.
         self._rows = convert_body(body, AggregateBody).verify_responses
         self._fields: list[dict[str, Any]] = body["verify_responses"]
         self.rollouts = []
 
     def write_reply(self, results: ScoringResults) -> AggregateReply:
+        """Return the statistics of the rows that were sent; nothing was scored for this request."""
         all_numbers: list[dict[str, float]] = []
         numbers_of_task: dict[int, list[dict[str, float]]] = {}
         for row, fields in zip(self._rows, self._fields, strict=True):
@@ -238,7 +252,7 @@ class AggregateRequest(ScoringRequest):
 def _read_numbers(row: VerifiedRow, fields: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of a row and of its token usage, by name.
 
-    A masked row has only its mask: the reward of a masked row has no meaning.
+    Of a row that was marked as failed, only the mark is returned: its reward means nothing.
     """
     if row.mask_sample:
         return {"mask_sample": 1.0}
@@ -248,13 +262,14 @@ def _read_numbers(row: VerifiedRow, fields: Mapping[str, Any]) -> dict[str, floa
     numbers = {"mask_sample": 0.0}
     for name, value in {**fields, **cast("dict[str, Any]", usage)}.items():
         is_number = isinstance(value, bool | int | float) and abs(value) < LARGEST_NUMBER
+        # Fields that start with `_ng_` are indices that NeMo-Gym adds to rows.
         if is_number and not name.startswith("_ng_"):
             numbers[name] = float(value)
     return numbers
 
 
 def _compute_statistics(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the statistics of every column, as `mean/reward`."""
+    """Return the statistics of every column, with keys such as `mean/reward`."""
     columns: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.items():

@@ -24,23 +24,24 @@ Number: TypeAlias = float | None
 
 @dataclass(frozen=True)
 class ScoringResults:
-    """The reports on the rollouts of a request, and what else its reply depends on."""
+    """What the reply to a scoring request is made from: its rollouts, their reports, and settings."""
 
     rollouts: Sequence[Rollout]
     reports: Sequence[EvaluationReport]
-    rubric_hash: str
+    rubric_hash: str  # of the rubric that scored them
     criterion_names: Sequence[str]
-    unscored: Policy  # what stands in a reply for a rollout without a score
+    unscored: Policy  # what a reply holds in place of a reward that is missing
 
     @property
     def groups(self) -> list[str]:
-        """The group of each rollout: rollouts with the same prompt belong together."""
+        """A name for the group of each rollout: rollouts with the same prompt are one group."""
         return [repr(rollout.prompt) for rollout in self.rollouts]
 
     def fill_rewards(self) -> list[Number]:
-        """Return the rewards, with those of unscored rollouts filled in as the policy says.
+        """Return the reward of each rollout; for an unscored one, what the policy puts in its place.
 
-        Raises `UnscoredError` if the policy has no number for one of them.
+        A reward may still be None: the policy `drop` sends null. Raise `UnscoredError` if the policy
+        is `raise` or has no number for one of them.
         """
         rewards = [report.raw_score for report in self.reports]
         if None not in rewards:
@@ -49,27 +50,34 @@ class ScoringResults:
 
 
 class ScoringRequest(ABC):
-    """A request for scores in the format of one kind of client."""
+    """A request for scores in the format of one kind of client.
 
-    name: ClassVar[str]  # the `route` in metrics
-    path: ClassVar[str]
-    summary: ClassVar[str]
+    A subclass describes the format; an object of it is one request.
+    """
+
+    name: ClassVar[str]  # the value of the label `route` in metrics
+    path: ClassVar[str]  # of the URL
+    summary: ClassVar[str]  # for the OpenAPI document
     body_type: ClassVar[Any]
     reply_type: ClassVar[Any]
-    # Whether the reply holds a plain number per rollout, with no room for an error.
+    # Whether the reply holds only a number for each rollout, with no room for an error.
     takes_numbers_only: ClassVar[bool] = True
-    # Whether such a reply can mark a rollout as failed, so that the request need not be refused.
+    # Whether a reply with numbers only can still mark a rollout as failed. If it cannot, a request
+    # with an unscored rollout may have to be refused.
     marks_failures: ClassVar[bool] = False
 
-    rollouts: Sequence[Rollout]
+    rollouts: Sequence[Rollout]  # what to score
 
     @abstractmethod
     def __init__(self, body: Any) -> None:
-        """Read the rollouts from a decoded body; raise HTTPException if it is not valid."""
+        """Read the rollouts from the decoded JSON of a body; raise HTTPException if it is not valid."""
 
     @abstractmethod
     def write_reply(self, results: ScoringResults) -> Any:
-        """Return the reply as a value of the reply type; raise `UnscoredError` if there is none."""
+        """Return the reply as a value of `reply_type`.
+
+        Raise `UnscoredError` if the format needs a number for a rollout that has none.
+        """
 
 
 # POST /v1/score: our own format
@@ -127,10 +135,13 @@ class NativeRequest(ScoringRequest):
     takes_numbers_only = False
 
     def __init__(self, body: Any) -> None:
+        # The conversion checks the body. The rollouts are built from the dicts, in which a field
+        # that was left out is missing; in a `RolloutBody` every field has a value.
         self._wants_reports = convert_body(body, ScoreBody).report
         self.rollouts = [_build_rollout(fields) for fields in body["rollouts"]]
 
     def write_reply(self, results: ScoringResults) -> ScoreReply:
+        """Return an item per rollout: its reward and score, or why it has none."""
         items: list[Item] = []
         for report in results.reports:
             if report.scored:
@@ -149,7 +160,10 @@ class NativeRequest(ScoringRequest):
 
 
 def _build_rollout(fields: dict[str, Any]) -> Rollout:
-    """Return the rollout with the fields of a valid `RolloutBody`."""
+    """Return the rollout that a valid `RolloutBody` describes; `fields` are those that were sent.
+
+    Raise HTTPException if there is neither a completion nor a state alone.
+    """
     if "completion" in fields:
         return Rollout(**fields)
     if fields.keys() == {"state"}:
@@ -163,7 +177,10 @@ def _build_rollout(fields: dict[str, Any]) -> Rollout:
 
 
 class OpenRLHFBody(Struct):
-    """Lists of equal length; OpenRLHF sends lists of one, and empty ones to further servers."""
+    """What OpenRLHF sends: lists with one entry per rollout.
+
+    In practice it sends one rollout at a time, and empty lists to further servers.
+    """
 
     query: list[str]  # the prompt and the response, as one text with special tokens
     prompts: list[str] = []
@@ -171,11 +188,11 @@ class OpenRLHFBody(Struct):
 
 
 class OpenRLHFReply(Struct):
-    """`rewards` are sums of weights, `scores` lie between 0 and 1, `extra_logs` has every criterion and `unscored`."""
+    """What OpenRLHF expects: lists with one entry per rollout."""
 
-    rewards: list[Number]
-    scores: list[Number]
-    extra_logs: dict[str, list[Number]]
+    rewards: list[Number]  # the weighted sums of the criteria
+    scores: list[Number]  # from 0 to 1
+    extra_logs: dict[str, list[Number]]  # the value of each criterion, and `unscored`
 
 
 class OpenRLHFRequest(ScoringRequest):
@@ -189,42 +206,43 @@ class OpenRLHFRequest(ScoringRequest):
 
     def __init__(self, body: Any) -> None:
         parsed = convert_body(body, OpenRLHFBody)
-        count = len(parsed.query)
-        prompts = parsed.prompts or [""] * count
-        labels = parsed.labels or [""] * count
-        for name, column in (("prompts", prompts), ("labels", labels)):
-            if len(column) != count:
+        queries = parsed.query
+        prompts = parsed.prompts or [""] * len(queries)
+        labels = parsed.labels or [""] * len(queries)
+        for name, values in (("prompts", prompts), ("labels", labels)):
+            if len(values) != len(queries):
                 raise HTTPException(
                     400,
-                    f"there are {count} queries and {len(column)} {name}: send one of each "
+                    f"there are {len(queries)} queries and {len(values)} {name}: send one of each "
                     "for every rollout",
                 )
         rollouts: list[Rollout] = []
-        for index, query in enumerate(parsed.query):
+        for index, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
             try:
-                response = cut_response(query, prompts[index])
+                response = cut_response(query, prompt)
             except ValueError as error:
                 raise HTTPException(400, f"query {index}: {error}") from None
-            rollouts.append(_build_labelled_rollout(prompts[index], response, labels[index]))
+            rollouts.append(_build_labelled_rollout(prompt, response, label))
         self.rollouts = rollouts
 
     def write_reply(self, results: ScoringResults) -> OpenRLHFReply:
+        """Return the rewards and scores as OpenRLHF expects them, with the values of all criteria."""
         scored = [Scored.of(report, results.criterion_names) for report in results.reports]
         return OpenRLHFReply(**make_openrlhf_reply(scored, results.unscored, results.groups))
 
 
 def _build_labelled_rollout(prompt: str | Chat, completion: str, label: Any) -> Rollout:
-    """Return a rollout whose label is the answer, or has all fields of the row."""
+    """Return a rollout whose label is the answer, or a mapping of columns with a `rubric`."""
     columns = read_label(label)
     answer = columns.pop("answer")
     return Rollout(prompt=prompt, completion=completion, answer=answer, columns=columns)
 
 
-# POST /slime: as slime asks with `--rm-type remote_rm`; or a list of samples for a group
+# POST /slime: what slime sends with `--rm-type remote_rm`, or a list of it for a group
 
 
 class SlimeSample(Struct):
-    """What slime sends of a sample."""
+    """What slime sends to score one response."""
 
     response: str
     prompt: str | Chat = ""
@@ -241,7 +259,7 @@ class SlimeRequest(ScoringRequest):
     reply_type = Number | list[Number]
 
     def __init__(self, body: Any) -> None:
-        self._is_group = isinstance(body, list)
+        self._is_group = isinstance(body, list)  # then the reply has to be a list too
         if self._is_group:
             samples = convert_body(body, list[SlimeSample])
         else:
@@ -252,6 +270,7 @@ class SlimeRequest(ScoringRequest):
         ]
 
     def write_reply(self, results: ScoringResults) -> Number | list[Number]:
+        """Return the reward of the sample, or a list of rewards if a list of samples was sent."""
         rewards = results.fill_rewards()
         if self._is_group:
             return rewards
