@@ -12,10 +12,12 @@ _load, __dir__, __all__ = attach(__name__)
 
 
 def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used; if a package is missing, name the extra to install."""
     try:
         return _load(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
+        # These are the packages of the extra. Any other missing module is an error of its own.
         if package not in (
             "msgspec",
             "prometheus_client",

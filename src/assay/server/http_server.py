@@ -1,4 +1,4 @@
-"""HttpServer runs a RewardApp on uvicorn, and stops it after the current requests."""
+"""HttpServer runs a RewardApp on uvicorn, and stops it when the requests in progress are answered."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from assay.server.settings import Settings, SettingsError
 
 # How often connections are counted and checked, in seconds.
 CHECK_SECONDS: Final = 0.5
-# How long a server that stops waits for the first request of a connection that it has accepted.
+# How long a server that stops waits for the first request on a connection that it has accepted.
 FIRST_REQUEST_SECONDS: Final = 1.0
 # How long uvicorn waits for replies that are being sent when it stops, in seconds.
 SHUTDOWN_SECONDS: Final = 5
@@ -27,10 +27,12 @@ class HttpServer:
     """Runs a RewardApp on uvicorn."""
 
     def __init__(self, app: RewardApp, listening: socket.socket) -> None:
-        # uvicorn logs every connection that ends early, and its own progress.
+        """`listening` is the socket on which connections are accepted, as returned by `listen`."""
+        # Silence uvicorn, which logs every connection that ends early, and its own start and end.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._app = app
         self._listening = listening
+        # How long a client may take to send a request.
         self._body_seconds = app.settings.bounds.body_seconds
         self._config = uvicorn.Config(
             app,
@@ -48,27 +50,32 @@ class HttpServer:
 
     @property
     def is_started(self) -> bool:
+        """Whether it accepts connections."""
         return self._server.started
 
     @property
     def loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
-        """What makes the fastest event loop that is installed."""
+        """A function that makes an event loop: uvloop's if that is installed; None for the default."""
         return self._config.get_loop_factory()
 
     async def serve(self) -> None:
         """Answer requests until `stop` is called."""
-        checking = asyncio.create_task(self._check_connections())
+        connection_checks = asyncio.create_task(self._check_connections())
         try:
             await self._server.serve(sockets=[self._listening])
         finally:
-            checking.cancel()
+            connection_checks.cancel()
 
     async def stop(self, quiet_seconds: float = QUIET_SECONDS) -> None:
-        """Finish the requests under way, refuse new ones, and end `serve`."""
+        """Refuse new requests, wait until those in progress are answered, and end `serve`.
+
+        Before it ends, no request must have come for `quiet_seconds`.
+        """
         await self._app.drain(quiet_seconds)
-        for listener in self._server.servers:
+        for listener in self._server.servers:  # accepts no further connections
             listener.close()
-        # A client that has just connected may be about to send its request.
+        # A client that has just connected may be about to send its request. It gets a refusal, which
+        # is better than a connection that is closed without a reply.
         deadline = time.monotonic() + FIRST_REQUEST_SECONDS
         while self._has_new_connection() and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -84,28 +91,32 @@ class HttpServer:
     async def _check_connections(self) -> None:
         """Count connections, and close those whose client takes too long to send a request.
 
-        uvicorn itself limits how long a connection may be idle after a reply, but not how long the
-        first request or the rest of a begun one may take to arrive.
+        This runs until it is cancelled. uvicorn itself limits how long a connection may be idle after
+        a reply, but not how long a client may take to send its first request, or the rest of one.
         """
-        waits: dict[Any, _Wait] = {}
+        waits: dict[Any, _Wait] = {}  # by connection
         while True:
             waits = self._find_waits(waits)
             for connection, wait in waits.items():
-                if time.monotonic() - wait.since > self._body_seconds:
+                if time.monotonic() - wait.start > self._body_seconds:
                     connection.transport.close()
             self._app.metrics.connections.set(len(self._server.server_state.connections))
             self._app.update_metrics()
             await asyncio.sleep(min(CHECK_SECONDS, self._body_seconds))
 
-    def _find_waits(self, earlier: Mapping[Any, "_Wait"]) -> "dict[Any, _Wait]":
-        """Return the connections that wait for a request, and since when; `earlier` is the last result."""
+    def _find_waits(self, earlier_waits: Mapping[Any, "_Wait"]) -> "dict[Any, _Wait]":
+        """Return the connections on which the server waits for a request, each with its wait.
+
+        `earlier_waits` is what the last call returned. A wait that goes on is kept from there, since
+        it has the time when it began.
+        """
         waits: dict[Any, _Wait] = {}
         for connection in self._server.server_state.connections:
             request = _get_last_request(connection)
             if request is not None and not request.response_complete:
                 continue  # it is being answered
-            wait = earlier.get(connection)
-            if wait is None or wait.last_request is not request:
+            wait = earlier_waits.get(connection)
+            if wait is None or wait.last_request is not request:  # a new wait
                 wait = _Wait(last_request=request)
             waits[connection] = wait
         return waits
@@ -113,33 +124,36 @@ class HttpServer:
 
 @dataclass(frozen=True)
 class _Wait:
-    """The wait of a connection for its next request."""
+    """A time in which the server waits for the next request on a connection."""
 
-    last_request: Any  # None before the first
-    since: float = field(default_factory=time.monotonic)
+    last_request: Any  # the one before it; None if it waits for the first
+    start: float = field(default_factory=time.monotonic)
 
 
 def _get_last_request(connection: Any) -> Any:
-    """Return what uvicorn keeps of the last request on a connection; None before the first."""
+    """Return uvicorn's object for the last request on a connection; None before the first."""
     return connection.cycle
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a socket that listens where the settings say."""
+    """Return a socket that listens at the host and port of the settings.
+
+    Raise `SettingsError` if that is not possible.
+    """
     is_ipv6 = ":" in settings.host
     try:
         return socket.create_server(
             (settings.host, settings.port),
             family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
             backlog=2048,
-            dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),  # `::` takes IPv4 too
+            dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),  # `::` accepts IPv4 too
         )
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(
                 f"port {settings.port} is in use: name another with --port, or 0 for any"
             ) from None
-        # Python adds the address to what the system says.
+        # Python appends the address in parentheses, which the message has already.
         problem = (error.strerror or str(error)).partition(" (while")[0]
         raise SettingsError(
             f"the server cannot listen on {settings.host}, port {settings.port} ({problem}): "

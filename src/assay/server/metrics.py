@@ -1,4 +1,4 @@
-"""Metrics count what the server does, for Prometheus, and add up the counts of all workers."""
+"""Metrics count what a worker of the server does, and show the sums of all workers to Prometheus."""
 
 import struct
 import time
@@ -14,30 +14,50 @@ from prometheus_client.registry import Collector
 
 from assay.models import Ledger
 
-# Upper ends of the buckets of the histogram of request times.
-SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+# The histogram of the durations of requests has a bucket up to each of these numbers of seconds.
+DURATION_BUCKETS: Final = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+    60,
+)
 
 
 @dataclass(frozen=True)
 class ServerStatus:
     """The worker processes of a server and the state of its rubric file."""
 
-    workers: int = 1
-    workers_ready: int = 1
-    restarts: int = 0
-    reloads: int = 0
-    reload_failures: int = 0
+    workers: int = 1  # how many should be running
+    workers_ready: int = 1  # how many answer requests
+    restarts: int = 0  # how many have ended by themselves and were replaced
+    reloads: int = 0  # how often the changed rubric file was loaded
+    reload_failures: int = 0  # how often it could not be loaded
     # Why the present content of the rubric file is not served; empty if it is.
     reload_error: str = ""
 
 
 class Metrics(Collector):
-    """The metrics of one process, or of all workers that keep their counts in one folder."""
+    """Counts what one process does, and shows these metrics, or the sums of those of all workers."""
 
     def __init__(
         self, read_status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None
     ) -> None:
-        """`folder` must be PROMETHEUS_MULTIPROC_DIR as it was when prometheus_client was imported."""
+        """`folder` is where all workers keep their counts; None if there is one process only.
+
+        It must be the value that the environment variable PROMETHEUS_MULTIPROC_DIR had when
+        prometheus_client was imported, because that package decides then where to keep counts.
+        """
         self._read_status = read_status
         registry = CollectorRegistry()
 
@@ -45,6 +65,7 @@ class Metrics(Collector):
             return Counter(f"assay_{name}", description, labels, registry=registry)
 
         def make_gauge(name: str, description: str) -> Gauge:
+            # `livesum` shows the sum of the workers that are alive.
             return Gauge(
                 f"assay_{name}", description, registry=registry, multiprocess_mode="livesum"
             )
@@ -63,7 +84,7 @@ class Metrics(Collector):
             "assay_request_seconds",
             "Time from the head of a request to its answer.",
             ["route"],
-            buckets=SECONDS,
+            buckets=DURATION_BUCKETS,
             registry=registry,
         )
         self.deadlines = make_counter("deadlines", "Rollouts that were not scored in time.")
@@ -89,28 +110,33 @@ class Metrics(Collector):
             multiprocess_mode="livemostrecent",
         )
         self._counted: dict[Counter, float] = {}  # what `count_judge` has added so far
-        self._shown = registry
+        # The registry whose metrics are shown. With several workers, it reads those of all workers
+        # from the folder.
+        self._shown_registry = registry
         if folder is not None:
-            self._shown = CollectorRegistry()
-            MultiProcessCollector(self._shown, folder)
-        self._shown.register(self)
+            self._shown_registry = CollectorRegistry()
+            MultiProcessCollector(self._shown_registry, folder)
+        self._shown_registry.register(self)  # adds what `collect` yields
 
     def format_text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         for _ in range(20):
-            # The file of a worker that is just starting is still empty.
+            # Reading fails while a worker is just starting and its file is still empty.
             with suppress(struct.error, RuntimeError):
-                return generate_latest(self._shown)
+                return generate_latest(self._shown_registry)
             time.sleep(0.005)
-        return generate_latest(self._shown)
+        return generate_latest(self._shown_registry)  # raises the error if it still fails
 
     def set_signs(self, step: int, signs: Mapping[str, float]) -> None:
-        """Show the signs of reward hacking that a monitor reports; a sink for a RewardMonitor."""
+        """Show the latest signs of reward hacking, by name. A RewardMonitor calls this as a sink."""
         for name, value in signs.items():
             self._signs.labels(name).set(value)
 
     def count_judge(self, spent: Ledger) -> None:
-        """Add what the judge was asked and has cost since the last call."""
+        """Bring the counters of the judge up to date with this ledger.
+
+        A counter can only be increased, so the difference to the last call is added.
+        """
         totals = {
             self._judge_calls: spent.calls,
             self._judge_hits: spent.hits,
@@ -124,7 +150,10 @@ class Metrics(Collector):
             self._counted[counter] = total
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics that are read from the status of the server; no worker counts them."""
+        """Yield the metrics that no worker counts, from the status that the supervisor publishes.
+
+        prometheus_client calls this whenever metrics are shown.
+        """
         status = self._read_status()
         yield GaugeMetricFamily(
             "assay_workers", "Worker processes that should be running.", status.workers

@@ -28,30 +28,35 @@ logger = get_logger("assay.server")
 
 
 class RubricLoader:
-    """Loads rubrics and gives them the server's judge, which is made when a rubric first needs it."""
+    """Loads rubrics and gives them the judge of the server.
+
+    The judge is made when a rubric first needs it, and is then the same for all rubrics.
+    """
 
     def __init__(self, judge: JudgeSettings) -> None:
         self._judge = judge
-        self._cache: Any = None
+        self._cache: cache.VerdictCache | None = None
 
     def load(self, published: PublishedRubric) -> Rubric:
-        """Return the rubric, ready to score; raise if anything about it is wrong."""
+        """Return the rubric with its judge, ready to score; raise if anything about it is wrong."""
         rubric = _read_rubric(published)
         rubric.show(self._judge.shows or None, thinking=self._judge.thinking)
         if self._judge.parser is not None:
             rubric.use_parser(self._judge.parser)
         if self._judge.judge is not None and Traits.of(rubric).asks:
             _replace_judge(rubric, self._grader)
-        elif rubric.needs_judge:
+        elif rubric.needs_judge:  # it has none, and the settings name none: use the default
             rubric.grader = self._grader
         if rubric.grader is not None:
-            # Refuse a budget that cannot be kept at the start, not with the first request.
+            # A budget cannot be kept if prices are unknown. Raise that error now, not with the first
+            # request.
             with budget(dollars=self._judge.budget):
                 raise_if_price_unknown(rubric.grader.models())
         return rubric
 
     @cached_property
     def _grader(self) -> Grader:
+        """The grader that the settings describe; of the default judge if they name none."""
         if self._judge.cache is not None:
             self._cache = cache.VerdictCache(self._judge.cache)
         judge = self._judge.judge
@@ -69,12 +74,13 @@ class RubricLoader:
         )
 
     def close(self) -> None:
+        """Close the cache of the judge."""
         if self._cache is not None:
             self._cache.close()
 
 
 def _replace_judge(rubric: Rubric, grader: Grader) -> None:
-    """Give a rubric this judge in place of its own, and all rubrics of a group."""
+    """Let this grader judge a rubric in place of its own, and also the rubrics inside a group."""
     rubric.grader = grader
     if isinstance(rubric, RubricGroup):
         for child in rubric.rubrics:
@@ -82,13 +88,15 @@ def _replace_judge(rubric: Rubric, grader: Grader) -> None:
 
 
 def _read_rubric(published: PublishedRubric) -> Rubric:
-    """Return the rubric that a file describes or that Python code makes."""
+    """Return the rubric that a file describes, or that Python code makes."""
     if published.file is not None:
+        # Read the text that was published: the file itself may have changed since.
         file: Any = io.BytesIO(published.text)
         file.name = published.name  # shown in messages
         return rubric_at(read_file(file), allow_code=published.allow_code)
     if is_reference(published.name):
         return rubric_in_python(published.name)
+    # An environment without a rubric is served with an empty one.
     return load_environment(published.name).scoring or Rubric()
 
 
@@ -106,12 +114,12 @@ def follow_file(folder: ServerFolder, loader: RubricLoader, stop: threading.Even
 
     published = folder.read_rubric()
     file = published.file
-    if file is None:
+    if file is None:  # Python code makes the rubric
         return
-    last_text = published.text
+    last_text = published.text  # the last text that was read, even if it could not be loaded
     may_have_changed = True  # it may have changed before it was watched
-    # The folder is watched, since most editors replace the file. The loop also runs on every
-    # timeout, for a change that could not be read at once.
+    # Watch the folder and not the file, since most editors replace the file by another. The loop
+    # also runs after every timeout, without changes, for a file that could not be read before.
     for changes in watch(
         file.parent,
         watch_filter=None,
@@ -134,13 +142,17 @@ def follow_file(folder: ServerFolder, loader: RubricLoader, stop: threading.Even
         may_have_changed = False
         if text != last_text:
             last_text = text
-            published = _take_over(published, text, loader)
+            published = _try_to_load(text, published, loader)
             folder.publish_rubric(published)
 
 
-def _take_over(published: PublishedRubric, text: bytes, loader: RubricLoader) -> PublishedRubric:
-    """Return what to publish now that the file has another text."""
-    if text == published.text:  # a mistake was taken back
+def _try_to_load(text: bytes, published: PublishedRubric, loader: RubricLoader) -> PublishedRubric:
+    """Return what to publish now that the rubric file has this text.
+
+    That is the new rubric, or the one that was published before with the reason why the new one
+    cannot be loaded.
+    """
+    if text == published.text:  # the file could not be loaded, and has its old content again
         changed = msgspec.structs.replace(published, error="")
     else:
         changed = msgspec.structs.replace(
@@ -160,18 +172,18 @@ def _take_over(published: PublishedRubric, text: bytes, loader: RubricLoader) ->
 def _is_being_written(path: Path) -> bool:
     """Return True if a process has the file open for writing; always False except on Linux.
 
-    Linux refuses a read lease on such a file.
+    Linux refuses a read lease (a lock that ends when the file is opened for writing) on such a file.
     """
-    fcntl: Any = import_module("fcntl")
+    fcntl: Any = import_module("fcntl")  # Any, because other systems do not have all of its names
     if not hasattr(fcntl, "F_SETLEASE"):
         return False
     try:
         with path.open("rb") as file:
-            # If a process opens the file meanwhile, this process gets a signal. By default that is
-            # SIGIO, which would end it.
+            # If another process opens the file while this one has the lease, this one gets a signal.
+            # The default signal, SIGIO, would end it; SIGURG is ignored.
             fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
-        return error.errno == errno.EAGAIN
+        return error.errno == errno.EAGAIN  # the lease was refused
     return False

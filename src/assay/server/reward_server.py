@@ -44,31 +44,33 @@ class RewardServer:
         if settings is None:
             settings = Settings(port=0)
         self._listening = listen(settings)
-        port: int = self._listening.getsockname()[1]
+        port: int = self._listening.getsockname()[1]  # the one that the system chose for port 0
         self.settings = replace(settings, port=port)
         self.app = RewardApp(rubric, self.settings, monitor=monitor, judge=grader)
         self.url = self.settings.url  # the address of the server
 
     def __enter__(self) -> Self:
+        """Start the thread, and wait until the server answers requests."""
         self._server = HttpServer(self.app, self._listening)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="assay-reward-server")
-        # With the context variables of the caller, since checks may read them.
+        # Run it with the context variables of the caller, because checks may read them.
         self._serving = self._thread.submit(copy_context().run, self._serve)
         while not (self._server.is_started or self._serving.done()):
             time.sleep(0.002)
         if not self._server.is_started:
-            self._serving.result()  # raises what went wrong
+            self._serving.result()  # raises the error of the thread, if there was one
             raise RuntimeError("the server ended before it had started")
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Finish the current requests, and stop."""
+        """Wait until the requests in progress are answered, stop the server, and end its thread."""
         stopping = asyncio.run_coroutine_threadsafe(self._server.stop(quiet_seconds=0), self._loop)
         stopping.result()
         with self._thread:
             self._serving.result()
 
     def _serve(self) -> None:
+        """Run the server in an event loop of this thread, until it is stopped."""
         with asyncio.Runner() as runner:
             self._loop = runner.get_loop()
             runner.run(self._server.serve())

@@ -24,15 +24,16 @@ class SettingsError(AssayError, ValueError):
 class Bounds:
     """How much work one worker process accepts, and how long it may take."""
 
-    at_once: int = 1024  # concurrent scoring requests; more are refused with 429
-    # Bytes of one request. All requests under way together may have eight times as many.
+    at_once: int = 1024  # scoring requests in progress; further ones are refused with status 429
+    # Bytes of one request. All requests in progress together may have eight times as many.
     max_bytes: int = 16 << 20
     max_batch: int = 1024  # rollouts in one request
     # How long one rollout may take to score before it counts as unscored. A check that never waits
     # cannot be stopped.
     item_seconds: float = 60.0
     body_seconds: float = 30.0  # how long a client may take to send a request
-    drain_seconds: float = 30.0  # how long requests may go on after the server was told to stop
+    # How long requests in progress may take to finish after the server was told to stop.
+    drain_seconds: float = 30.0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -45,12 +46,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """What answers the judged criteria of a server, and how it is asked.
+    """The judge of a server, and how it is asked.
 
     The settings are sent to worker processes, so a grader or a function must come from a module.
     """
 
-    # A grader, a model, or the name of one; None is the judge of the rubric, or else the default.
+    # A grader, a model, or the name of a model. If it is None, the judge of the rubric is used, or
+    # the default judge if the rubric has none.
     judge: "graders.JudgeSource | None" = None
     # What kind of grader asks the model.
     grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
@@ -62,12 +64,12 @@ class JudgeSettings:
     # Requests that all workers together may send to endpoints; None means no limit.
     max_calls: int | None = None
     limits: "models.Limits | None" = None  # of the model's endpoint; None for the default limits
-    # The parts of a rollout that the judge reads; they replace those that a rubric names. If empty,
-    # the rubric decides.
+    # What the judge reads of a rollout, in place of what the rubric names. If empty, the rubric
+    # decides.
     shows: tuple[str, ...] = ()
     # Whether judges and text checks read reasoning; None if the rubric decides.
     thinking: Thinking | None = None
-    parser: Parser | None = None  # what checks read with; None if the rubric decides
+    parser: Parser | None = None  # what checks parse completions with; None if the rubric decides
     # Tokens that the model takes in one call; None uses what is known about the model. A longer
     # text is read in pieces.
     window: int | None = None
@@ -75,10 +77,12 @@ class JudgeSettings:
     workspace: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.judge, str):
+        if not isinstance(self.judge, str):  # a name is looked up when a rubric needs the judge
             graders.grader_of(self.judge)  # raises if it cannot judge
         if not isinstance(self.judge, graders.Grader):
             return
+        # These settings say how to make a grader from a model. A grader that is already made would
+        # ignore them.
         for name in ("grader", "cache", "price", "limits", "window", "workspace"):
             default = type(self).__dataclass_fields__[name].default
             if getattr(self, name) != default:
@@ -88,7 +92,10 @@ class JudgeSettings:
                 )
 
     def build_grader(self, model: "models.Model") -> "graders.Grader":
-        """Return the grader of this kind that asks a model, behind a guard if requested."""
+        """Return a grader that asks this model, as the settings say.
+
+        With a workspace, the judge can call tools that read its files.
+        """
         if self.workspace:
             grader = graders.ToolJudge(
                 [tools.Workspace(self.workspace)], model=model, window=self.window
@@ -106,7 +113,7 @@ class JudgeSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the server listens, and what it allows.
+    """The settings of a server, except for its rubric and its judge.
 
     >>> Settings(port=9000).url
     'http://127.0.0.1:9000'
@@ -115,20 +122,20 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000  # 0 takes any free port
     workers: int = 1
-    # What a trainer gets that takes only numbers, for a rollout without a score: `raise` answers
-    # with an error, `zero` with 0, `group_mean` with the mean of the scored rollouts of the same
-    # prompt in the same request, `drop` with null (for NeMo-Gym, a row marked as failed).
+    # What the server sends for a rollout without a score to a trainer that takes only numbers:
+    # `raise` sends an error, `zero` sends 0, `group_mean` the mean of the scored rollouts of the
+    # same prompt in the same request, `drop` null (to NeMo-Gym, a row marked as failed).
     unscored: Policy = "raise"
     # The key that every request needs, except those for health and readiness. May be empty only if
     # the server listens on loopback.
     key: str = field(default="", repr=False)
     # Host names that requests may use, besides the server's address and those of this machine. Host
-    # names are checked if any are listed here, and if there is no key: a web page in a browser
-    # could otherwise send requests under a host name of its own.
+    # names are checked if any are listed here, or if there is no key: without a check, a web page
+    # could send requests to the server by a host name of its own.
     allow_hosts: tuple[str, ...] = ()
     bounds: Bounds = Bounds()
-    # A file for the signs of reward hacking, one line of JSON per 256 rollouts of a worker; None
-    # looks for none.
+    # A file for signs of reward hacking: each worker adds a line of JSON for every 256 rollouts. If
+    # it is None, the server does not look for such signs.
     monitor: str | None = None
 
     def __post_init__(self) -> None:
@@ -154,12 +161,13 @@ class Settings:
 
     @property
     def url(self) -> str:
+        """The address of the server, with an IPv6 address in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
 
 def _check_monitor_file(path: Path) -> None:
-    """Raise SettingsError if the signs of reward hacking could not be written into a file."""
+    """Raise SettingsError if the file of the monitor cannot be created at this path."""
     if path.is_dir() or not path.parent.is_dir():
         raise SettingsError(
             f"monitor is {format_value(str(path))}: name a file in a folder that exists"
@@ -177,7 +185,10 @@ def is_loopback(host: str) -> bool:
 
 
 def read_key(file: str | Path | None) -> str:
-    """Return the key of the server: from a file, or from the environment; empty without either."""
+    """Return the key of the server from a file; without a file, from the environment.
+
+    It is empty if the environment has none. Raise SettingsError for an empty file.
+    """
     if file is None:
         return os.environ.get(KEY, "").strip()
     key = Path(file).read_text(encoding="utf-8").strip()

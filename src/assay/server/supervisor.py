@@ -33,14 +33,15 @@ from assay.wording import format_value
 logger = get_logger("assay.server")
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# How long the supervisor waits for workers before it looks for signals, in seconds. The end of a
-# worker is noticed at once.
+# How often the supervisor checks whether it got a signal, in seconds. It notices the end of a worker
+# at once.
 POLL_SECONDS: Final = 0.2
 # How long a worker may take to start, in seconds; then it is killed.
 START_SECONDS: Final = 120.0
-# How long to wait after a worker that could not start, in seconds.
+# How long to wait before a worker is started in place of one that could not start, in seconds.
 RETRY_SECONDS: Final = 1.0
-# What prometheus_client reads when a worker imports it: the folder of the counts.
+# An environment variable that prometheus_client reads when it is imported: the folder in which all
+# workers keep their counts.
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -77,7 +78,7 @@ def serve(
         )
     published = PublishedRubric.read(rubric, allow_code=allow_code)
     with closing(RubricLoader(judge)) as loader:
-        # Here first, so that workers need not find out one by one what is wrong with it.
+        # Load it here first, so that an error in it is reported once, and not by every worker.
         try:
             loader.load(published)
         except Exception as error:
@@ -107,7 +108,10 @@ def _raise_if_not_sendable(judge: JudgeSettings) -> None:
 
 
 def _allow_open_files() -> None:
-    """Raise the limit of open files, since every connection is one; workers inherit it."""
+    """Raise this process's limit of open files as far as the system allows; workers inherit it.
+
+    Every connection to the server counts as an open file.
+    """
     with suppress(ValueError, OSError):
         _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
@@ -115,6 +119,7 @@ def _allow_open_files() -> None:
 
 @contextmanager
 def _set_environment_variable(name: str, value: str) -> Generator[None]:
+    """Set an environment variable inside the block, and delete it after."""
     os.environ[name] = value
     try:
         yield
@@ -124,7 +129,7 @@ def _set_environment_variable(name: str, value: str) -> Generator[None]:
 
 @contextmanager
 def _follow_in_thread(folder: ServerFolder, loader: RubricLoader) -> Generator[None]:
-    """Publish changes of the rubric file inside the block."""
+    """Publish the rubric whenever its file changes, in a thread that runs during the block."""
     stop = threading.Event()
     thread = threading.Thread(
         target=follow_file, args=(folder, loader, stop), name="assay-follow-rubric"
@@ -142,17 +147,17 @@ class _WorkerProcess:
     """A worker process, as its supervisor sees it."""
 
     process: BaseProcess
-    readiness: Connection  # gets a message once the worker answers requests
+    readiness: Connection  # receives a message when the worker begins to answer requests
     started_at: float = field(default_factory=time.monotonic)
     is_ready: bool = False
-    is_outdated: bool = False  # to be replaced by a new process
-    is_stopping: bool = False  # was told to stop
+    is_outdated: bool = False  # whether a new process has to replace it
+    is_stopping: bool = False  # whether it was told to stop
 
 
 class Supervisor:
-    """Keeps the workers of a server running until it gets SIGTERM or SIGINT.
+    """Keeps the workers of a server running until this process gets SIGTERM or SIGINT.
 
-    On SIGHUP it replaces them one after another.
+    On SIGHUP it replaces them one after another. Workers that end by themselves are replaced.
     """
 
     def __init__(
@@ -168,14 +173,18 @@ class Supervisor:
         self._listening = listening
         self._workers: list[_WorkerProcess] = []
         self._restarts = 0
-        self._published: WorkerCounts | None = None
+        self._published: WorkerCounts | None = None  # what was published last
         self._was_ready = False  # whether all workers have been ready at the same time
-        self._next_start = 0.0  # no worker is started before this time
-        self._signals: list[int] = []  # that were not handled yet
+        # No worker is started before this time of the monotonic clock.
+        self._earliest_start = 0.0
+        self._signals: list[int] = []  # signals that came and were not handled yet
 
     def run(self, started: Callable[[str], None] | None = None) -> None:
-        """Run workers until a signal says to stop; then return when all of them have ended."""
-        self._publish_counts()  # workers read it when they start
+        """Run workers until a signal says to stop; return when all of them have ended.
+
+        `started` is called with the URL of the server when all workers are ready for the first time.
+        """
+        self._publish_counts()  # workers read them when they start
         with self._collect_signals():
             try:
                 while not self._is_told_to_stop():
@@ -189,12 +198,12 @@ class Supervisor:
                     self._wait_for_workers()
                 self._stop_workers()
             finally:
-                for worker in self._workers:
+                for worker in self._workers:  # none is left, unless an error was raised
                     worker.process.kill()
 
     @contextmanager
     def _collect_signals(self) -> Generator[None]:
-        """Collect signals inside the block, and restore their handlers after it."""
+        """Collect signals in `_signals` inside the block, and restore the earlier handlers after it."""
 
         def collect(number: int, frame: FrameType | None) -> None:
             self._signals.append(number)
@@ -209,7 +218,7 @@ class Supervisor:
     def _is_told_to_stop(self) -> bool:
         """Handle the signals that have come; return True if one of them says to stop."""
         while self._signals:
-            if self._signals.pop(0) != signal.SIGHUP:
+            if self._signals.pop(0) != signal.SIGHUP:  # SIGINT or SIGTERM
                 return True
             for worker in self._workers:
                 worker.is_outdated = True
@@ -218,17 +227,17 @@ class Supervisor:
     def _update_workers(self) -> None:
         """Remove workers that have ended, start those that are missing, and replace outdated ones.
 
-        While workers are outdated there is one worker too many: its replacement is ready before an
-        outdated worker is told to stop.
+        Outdated workers are replaced one at a time. An additional worker is started, and only when
+        it is ready, an outdated one is told to stop. So there are always enough to answer requests.
         """
         self._remove_ended()
         active = [worker for worker in self._workers if not worker.is_stopping]
         outdated = [worker for worker in active if worker.is_outdated]
-        worker_count = self._settings.workers
+        target_count = self._settings.workers
         if outdated:
-            worker_count += 1
-        if len(active) < worker_count and time.monotonic() >= self._next_start:
-            for _ in range(worker_count - len(active)):
+            target_count += 1
+        if len(active) < target_count and time.monotonic() >= self._earliest_start:
+            for _ in range(target_count - len(active)):
                 self._workers.append(self._start_worker())
         elif outdated and all(worker.is_ready for worker in active):
             self._stop_worker(outdated[0])
@@ -242,7 +251,8 @@ class Supervisor:
     def _start_worker(self) -> _WorkerProcess:
         """Start a worker process.
 
-        The process is a fresh interpreter: after a fork the threads of this process would be missing.
+        It is a new interpreter ("spawn"), and not a fork of this process: this process has threads,
+        and a fork would inherit their locks but not the threads that release them.
         """
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
@@ -252,16 +262,19 @@ class Supervisor:
             name="assay-server-worker",
         )
         process.start()
-        sender.close()  # the process has its own copy
+        sender.close()  # the worker has a copy, and its end must close the pipe
         return _WorkerProcess(process, receiver)
 
     def _stop_worker(self, worker: _WorkerProcess) -> None:
-        """Tell a worker to finish its requests and end."""
+        """Tell a worker to answer its requests in progress and end."""
         worker.is_stopping = True
-        worker.process.terminate()
+        worker.process.terminate()  # sends SIGTERM
 
     def _remove_ended(self) -> None:
-        """Forget workers that have ended, and log those that were not told to."""
+        """Remove workers that have ended from the list, and log those that were not told to stop.
+
+        Raise `ServeError` if a worker could not start, unless the server has already been ready.
+        """
         for worker in list(self._workers):
             exit_code = worker.process.exitcode
             if exit_code is None:
@@ -269,27 +282,30 @@ class Supervisor:
             self._workers.remove(worker)
             worker.readiness.close()
             pid = worker.process.pid
-            # Its gauges, such as the number of its connections, no longer count.
+            # Its gauges, such as the number of its connections, must not be added up any more.
             multiprocess.mark_process_dead(pid, str(self._folder.path))  # pyright: ignore[reportUnknownMemberType]
             if worker.is_stopping:
                 continue
+            # A negative exit code says that a signal has killed it.
             has_failed_to_start = not worker.is_ready and exit_code > 0
             if has_failed_to_start and not self._was_ready:
                 raise ServeError(
                     f"a worker could not start (exit code {exit_code}): its error is shown above"
                 )
-            if has_failed_to_start:  # it would fail again at once
-                self._next_start = time.monotonic() + RETRY_SECONDS
+            if has_failed_to_start:  # a new one would probably fail too, so do not start it at once
+                self._earliest_start = time.monotonic() + RETRY_SECONDS
             self._restarts += 1
             logger.warning("worker %s ended with exit code %s: it is replaced", pid, exit_code)
 
     def _count_ready(self) -> int:
+        """Return how many workers answer requests and were not told to stop."""
         return sum(worker.is_ready and not worker.is_stopping for worker in self._workers)
 
     def _publish_counts(self) -> None:
-        """Let the workers know how many of them are ready."""
+        """Publish how many workers are ready, since any worker may be asked for that."""
         counts = WorkerCounts(
             workers=self._settings.workers,
+            # There is an additional worker while outdated ones are replaced.
             ready=min(self._count_ready(), self._settings.workers),
             restarts=self._restarts,
         )
@@ -298,22 +314,23 @@ class Supervisor:
             self._folder.publish_workers(counts)
 
     def _wait_for_workers(self) -> None:
-        """Wait until a worker ends or gets ready, or for a short time."""
+        """Wait until a worker ends or becomes ready, at most for `POLL_SECONDS`."""
         starting = [worker for worker in self._workers if not worker.is_ready]
-        sentinels = [worker.process.sentinel for worker in self._workers]
-        events = wait([*sentinels, *(worker.readiness for worker in starting)], POLL_SECONDS)
+        sentinels = [worker.process.sentinel for worker in self._workers]  # ready when it ends
+        pipes = [worker.readiness for worker in starting]
+        ready_objects = wait([*sentinels, *pipes], POLL_SECONDS)
         for worker in starting:
-            if worker.readiness in events:
-                with suppress(EOFError):  # it ended before it was ready
+            if worker.readiness in ready_objects:
+                with suppress(EOFError):  # raised if it ended before it was ready
                     worker.readiness.recv()
                     worker.is_ready = True
 
     def _stop_workers(self) -> None:
-        """Tell all workers to stop, and wait for their end. A second Ctrl-C kills them."""
+        """Tell all workers to stop, and wait until they have ended. A second Ctrl-C kills them."""
         for worker in self._workers:
             self._stop_worker(worker)
         while self._workers:
-            if signal.SIGINT in self._signals:
+            if signal.SIGINT in self._signals:  # it came after the signal that says to stop
                 for worker in self._workers:
                     worker.process.kill()
             wait([worker.process.sentinel for worker in self._workers], POLL_SECONDS)
