@@ -23,19 +23,21 @@ from assay.rollout import Rollout
 from assay.types import OnError, ScoringMethod
 from assay.wording import describe_error, format_value
 
-# Statuses after which another try may succeed. None: the server was not reached. 409: the worker does
-# not have the version of the rubric that was asked for.
+# HTTP statuses after which another try may succeed. None stands for a server that was not reached.
+# 409 says that the worker which got the request does not have the version of the rubric that was
+# asked for; another worker may have it.
 TEMPORARY_STATUSES: Final = frozenset({None, 408, 409, 429, 502, 503, 504})
-# How long one reply may take. The server limits how long scoring takes; this limit is for a server
-# that is gone.
-ANSWER_SECONDS: Final = 900.0
-ENVELOPE_BYTES: Final = 64  # bytes of a request besides its rollouts
-VERSION_TRIES: Final = 3  # how often rollouts are sent if the rubric changes meanwhile
-_FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "info"})
+# How long one reply may take. The server itself limits how long scoring takes, so this limit matters
+# only if the server does not reply at all.
+REPLY_SECONDS: Final = 900.0
+ENVELOPE_BYTES: Final = 64  # the size of a request without its rollouts, or a little more
+VERSION_TRIES: Final = 3  # how often rollouts are sent if the rubric changes while they are scored
+# Fields of a rollout that the server takes by these names; all others are sent as `columns`.
+_ROLLOUT_FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "info"})
 
 
 class ServerRefused(AssayError):  # noqa: N818 - named as `Refused` is
-    """A reward server did not score. `status` is None if it was never reached."""
+    """A reward server did not score. `status` is that of its last reply; None if there was none."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -43,19 +45,21 @@ class ServerRefused(AssayError):  # noqa: N818 - named as `Refused` is
 
 
 class _Criterion(BaseModel):
+    """A criterion as its server describes it."""
+
     name: str
     weight: float
-    counts: bool
+    counts: bool  # whether it counts in the score; False for a metric
 
 
 class Description(BaseModel):
-    """A rubric as its server describes it."""
+    """A rubric as its server describes it, and the limits of requests to that server."""
 
     hash: str = Field(alias="rubric")
     criteria: list[_Criterion]
     compares: list[str]  # the criteria that compare the rollouts of a request with each other
-    max_batch: int
-    max_bytes: int
+    max_batch: int  # rollouts in one request
+    max_bytes: int  # the size of one request
 
     def report_failure(self, error: str) -> EvaluationReport:
         """Return the report on a rollout that could not be scored, with this error on every line."""
@@ -71,16 +75,20 @@ class Description(BaseModel):
         return aggregate(lines)
 
     def split(self, rows: Sequence[bytes], batch_size: int) -> list[Sequence[bytes]]:
-        """Split rows into batches that the server accepts; rows that are compared stay together."""
+        """Split rollouts, each encoded as JSON, into the batches that are sent in one request each.
+
+        A batch has at most `batch_size` rows, and is not larger than the server accepts. Rows that
+        are compared with each other stay together; raise ValueError if they do not fit.
+        """
         if self.compares:
             self._check_group_size(rows)
             return [rows]
         max_rows = min(batch_size, self.max_batch)
         batches: list[Sequence[bytes]] = []
         batch: list[bytes] = []
-        size = ENVELOPE_BYTES
+        size = ENVELOPE_BYTES  # of the request with the rows of this batch
         for row in rows:
-            row_size = len(row) + 1  # and a comma
+            row_size = len(row) + 1  # with the comma after it
             if batch and (len(batch) >= max_rows or size + row_size > self.max_bytes):
                 batches.append(batch)
                 batch = []
@@ -103,21 +111,21 @@ class Description(BaseModel):
 
 @dataclass
 class _ServerReply:
-    """What came back from a server; `status` is None if nothing did."""
+    """The reply of a server to one request, or the lack of one."""
 
-    status: int | None
-    data: Any = None
-    error: str = ""  # why there are no scores
+    status: int | None  # None if the server could not be reached
+    data: Any = None  # the decoded JSON of the reply
+    error: str = ""  # why there are no scores, if the status is not 200
     retry_after: float | None = None  # seconds that the server asks clients to wait
 
 
 class RemoteRubric(BaseRubric):
-    """Scores by asking a reward server, with the same calls and the same reports as a local rubric.
+    """Scores by asking a reward server, with the same methods and the same reports as a local rubric.
 
     If a server is full or stopping, or a worker dies, the request is repeated for `patience` seconds,
-    each time after the delay that the server names. A rollout without an answer after that is
-    unscored, with the error on every line; never 0. With `on_error="raise"` the error is raised.
-    A wrong key or an invalid request is always raised.
+    each time after the delay that the server names. If there is still no answer, the rollouts are
+    unscored, with the error on every line of their reports; with `on_error="raise"`, the error is
+    raised. A wrong key or an invalid request always raises an error.
 
     >>> from assay import Rollout, Rubric
     >>> from assay.server import RewardServer
@@ -127,7 +135,7 @@ class RemoteRubric(BaseRubric):
     1.0
     """
 
-    reads_row_rubrics = True  # the server scores a row with a `rubric` of its own by that one
+    reads_row_rubrics = True  # the server scores a row that has a `rubric` by that rubric
 
     def __init__(
         self,
@@ -147,16 +155,16 @@ class RemoteRubric(BaseRubric):
         """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
-        for name, value, least in (
+        for name, value, minimum in (
             ("batch_size", batch_size, 1),
             ("at_once", at_once, 1),
             ("patience", patience, 0),
         ):
-            if not value >= least:
-                raise ValueError(f"{name} is {value!r}: give {least} or more")
+            if not value >= minimum:  # also true for NaN
+                raise ValueError(f"{name} is {value!r}: give {minimum} or more")
         self.url = url.rstrip("/")  # the address of the server
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        # Made here, so that a wrong URL is an error now.
+        # Raises if the URL is not valid.
         self._description_address = HttpAddress(
             f"{self.url}/v1/rubric", self._headers, method="GET"
         )
@@ -170,7 +178,7 @@ class RemoteRubric(BaseRubric):
     async def describe(self) -> Description:
         """Return the server's description of its rubric.
 
-        It is requested once, and again after the hash has changed.
+        It is requested when it is first needed, and again after the rubric of the server has changed.
         """
         if self._description is None:
             data = await self._request(self._description_address, b"")
@@ -181,7 +189,10 @@ class RemoteRubric(BaseRubric):
         return self._description
 
     async def update(self) -> str:
-        """Take over the rubric that the server has now, as between two training steps; return its hash."""
+        """Use the rubric that the server has now, and return its hash.
+
+        A pinned rubric is used until this is called, such as between two training steps.
+        """
         self._description = None
         return (await self.describe()).hash
 
@@ -206,7 +217,7 @@ class RemoteRubric(BaseRubric):
 
     @property
     def content_hash(self) -> str:
-        """The hash of the rubric that scored last."""
+        """The hash of the rubric that the server described last. Asks the server if it has not yet."""
         return run_sync(self.describe()).hash
 
     @property
@@ -221,6 +232,7 @@ class RemoteRubric(BaseRubric):
         return {criterion.name: criterion.weight for criterion in criteria if criterion.counts}
 
     async def _prepare(self) -> None:
+        """Ask the server for its rubric, so that properties that depend on it are known."""
         await self.describe()
 
     async def _score_by_criteria(
@@ -229,62 +241,62 @@ class RemoteRubric(BaseRubric):
         grader: Grader | None,
         called_method: ScoringMethod,
     ) -> list[EvaluationReport]:
+        """Let the server score rollouts; return one report per rollout, in order."""
         if grader is not None:
             raise RubricError("a remote rubric has the judge of its server: leave judge out")
         if not rollouts:
             return []
         description = await self.describe()
-        reports: list[EvaluationReport | None] = [None] * len(rollouts)
+        # Reports on rollouts that are not sent, because their completion is neither text nor messages.
+        failures: dict[int, EvaluationReport] = {}  # by the index of the rollout
         readable: list[Rollout] = []
         for index, rollout in enumerate(rollouts):
             try:
                 readable.append(rollout.with_readable_completion())
             except TypeError as error:
-                # A completion that cannot be read is an error of its own rollout, and is not sent.
                 if self._on_error == "raise":
                     raise
-                reports[index] = description.report_failure(describe_error(error))
-        scored, version = await self._score_rows(_encode_rollouts(readable), description)
-        remaining = iter(scored)
-        completed = [next(remaining) if report is None else report for report in reports]
-        return [report.model_copy(update={"version": version}) for report in completed]
+                failures[index] = description.report_failure(describe_error(error))
+        server_reports, version = await self._score_rows(_encode_rollouts(readable), description)
+        next_report = iter(server_reports)
+        reports: list[EvaluationReport] = []
+        for index in range(len(rollouts)):
+            report = failures[index] if index in failures else next(next_report)
+            reports.append(report.model_copy(update={"version": version}))
+        return reports
 
     async def _score_rows(
         self, rows: Sequence[bytes], description: Description
     ) -> tuple[list[EvaluationReport], str]:
-        """Return one report per row, and the version of the rubric that made all of them.
+        """Return one report per row, and the version (the hash) of the rubric that scored all of them.
 
-        If the rubric changes meanwhile, all rows are sent again.
+        If the server loads another rubric before the last row is scored, all rows are sent again.
         """
         if not rows:
             return [], description.hash
         batches = description.split(rows, self._batch_size)
         for _ in range(VERSION_TRIES):
-            versions: set[str] = set()
-
-            async def score_batch(
-                batch: Sequence[bytes], versions: set[str] = versions
-            ) -> list[EvaluationReport]:
-                reports, version = await self._score_batch(batch, description)
-                if version is not None:
-                    versions.add(version)
-                return reports
-
-            reports = await run_concurrently(score_batch, batches, limit=self._at_once)
+            results = await run_concurrently(
+                lambda batch: self._score_batch(batch, description), batches, limit=self._at_once
+            )
+            versions = {result.version for result in results if result.version is not None}
             if versions - {description.hash}:
-                self._description = None  # the server has another rubric now
+                # The server has another rubric now: ask for its description the next time.
+                self._description = None
             if len(versions) <= 1:
                 version = versions.pop() if versions else description.hash
-                return [report for batch in reports for report in batch], version
+                reports = [report for result in results for report in result.reports]
+                return reports, version
         raise ServerRefused(
             f"the rubric of {self.url} changed during {VERSION_TRIES} tries, and scores of several "
             "rubrics cannot be compared: score again once it no longer changes"
         )
 
-    async def _score_batch(
-        self, rows: Sequence[bytes], description: Description
-    ) -> tuple[list[EvaluationReport], str | None]:
-        """Return one report per row, and the version of the rubric; None if no rubric scored them."""
+    async def _score_batch(self, rows: Sequence[bytes], description: Description) -> "_BatchResult":
+        """Let the server score rows in one request.
+
+        If the server cannot be reached or is overloaded, every row is reported as failed.
+        """
         url = f"{self.url}/v1/score"
         if self._is_pinned:
             url += f"?rubric={description.hash}"
@@ -294,68 +306,84 @@ class RemoteRubric(BaseRubric):
         except ServerRefused as error:
             if self._on_error == "raise" or error.status not in TEMPORARY_STATUSES:
                 raise
-            return [description.report_failure(describe_error(error))] * len(rows), None
+            failure = description.report_failure(describe_error(error))
+            return _BatchResult([failure] * len(rows), version=None)
         reports = [EvaluationReport.from_dict(item["report"]) for item in reply["items"]]
         if len(reports) != len(rows):
             raise ServerRefused(f"the server sent {len(reports)} reports on {len(rows)} rollouts")
-        return reports, reply["rubric"]
+        return _BatchResult(reports, version=reply["rubric"])
 
     async def _request(self, address: HttpAddress, body: bytes) -> Any:
-        """Return the JSON of a reply; repeat the request while the server is full, stopping or gone."""
+        """Return the decoded JSON of the reply to a request.
+
+        The request is repeated while the server is full, is stopping or cannot be reached, for up to
+        `patience` seconds. Then, and for any other refusal, raise `ServerRefused`.
+        """
         deadline: float | None = None
         attempt = 0
         while True:
             reply = await _send(address, body)
             if reply.status == 200:
                 return reply.data
-            if deadline is None:  # patience counts from the first failure
+            if deadline is None:  # `patience` is counted from the first failure
                 deadline = time.monotonic() + self._patience
             if reply.retry_after is None:
                 wait = backoff(attempt, latency=None)
             else:
-                # A little later than asked, or all refused clients would come back together.
+                # Wait a random time longer than the server asks, so that not all the clients that it
+                # refused come back at the same moment.
                 wait = reply.retry_after * random.uniform(1, 1.5)
             attempt += 1
-            is_late = time.monotonic() + wait > deadline
-            if is_late or reply.status not in TEMPORARY_STATUSES:
+            is_too_late = time.monotonic() + wait > deadline
+            if is_too_late or reply.status not in TEMPORARY_STATUSES:
                 tries = f" after {attempt} tries" if attempt > 1 else ""
                 raise ServerRefused(f"{self.url}{tries}: {reply.error}", reply.status)
             await asyncio.sleep(wait)
 
     def _raise_if_group_needed(self) -> None:
+        """Raise RubricError if the rubric cannot score a single rollout."""
         compares = run_sync(self.describe()).compares
         if compares:
             raise RubricError(f"check {compares[0]!r} scores a whole group: use score_group")
 
     def _get_reward_func_names(self) -> list[str]:
+        """Return the names of the criteria."""
         return [criterion.name for criterion in run_sync(self.describe()).criteria]
 
     def __repr__(self) -> str:
         return f"<RemoteRubric at {self.url}>"
 
 
+@dataclass(frozen=True)
+class _BatchResult:
+    """The reports on the rows of one request."""
+
+    reports: list[EvaluationReport]
+    version: str | None  # the hash of the rubric that scored them; None if the request failed
+
+
 async def _send(address: HttpAddress, body: bytes) -> _ServerReply:
-    """Send a request once."""
+    """Send a request once, and return the reply of the server, even if it is an error."""
     try:
-        answer = await address.send(body, ANSWER_SECONDS)
-    except OSError as error:  # a TimeoutError is one too
+        reply = await address.send(body, REPLY_SECONDS)
+    except OSError as error:  # TimeoutError is a subclass of it
         return _ServerReply(status=None, error=describe_error(error))
-    data: Any = answer.data
+    data: Any = reply.data
     message: Any = None
     if isinstance(data, dict):
         message = cast("dict[str, Any]", data).get("error")
-    if not isinstance(message, str):
-        message = answer.text[:200]
+    if not isinstance(message, str):  # the reply comes from another server, such as a proxy
+        message = reply.text[:200]
     return _ServerReply(
-        status=answer.status,
+        status=reply.status,
         data=data,
-        error=f"{answer.status}, {message}".rstrip(", "),
-        retry_after=retry_after(answer.headers),
+        error=f"{reply.status}, {message}".rstrip(", "),  # no comma if the message is empty
+        retry_after=retry_after(reply.headers),
     )
 
 
 def _encode_rollouts(rollouts: Sequence[Rollout]) -> list[bytes]:
-    """Return each rollout as JSON; raise TypeError if one cannot be sent."""
+    """Return each rollout as the JSON that the server takes; raise TypeError if one cannot be sent."""
     encoded: list[bytes] = []
     for index, rollout in enumerate(rollouts):
         _check_judge_text(rollout)
@@ -367,24 +395,28 @@ def _encode_rollouts(rollouts: Sequence[Rollout]) -> list[bytes]:
 
 
 def _check_judge_text(rollout: Rollout) -> None:
-    """Raise TypeError if a judge here would read a text that the server would not get."""
+    """Raise TypeError if the judge of the server would read another text than a local judge.
+
+    Only the completion is sent. `judge_text` is a text that was made of several parts here; None if
+    judges read the completion.
+    """
     text = rollout.judge_text
     if text is None:
         return
-    _, server_text = read_to_grade(rollout.fields["completion"])
-    if server_text != text:
+    _, text_on_server = read_to_grade(rollout.fields["completion"])
+    if text_on_server != text:
         raise TypeError(
             "a remote rubric grades a text or messages: join thinking and output into one text"
         )
 
 
 def _build_body(rollout: Rollout) -> dict[str, Any]:
-    """Return a rollout as `POST /v1/score` takes it: by fields, or as a state that has all of them."""
+    """Return a rollout as `POST /v1/score` takes it: as fields, or as one state that holds all of them."""
     fields = rollout.fields
     if rollout.is_state or "completion" not in fields:
         return {"state": dict(fields)}
-    body = {name: fields[name] for name in fields if name in _FIELDS}
-    columns = {name: fields[name] for name in fields if name not in _FIELDS}
+    body = {name: value for name, value in fields.items() if name in _ROLLOUT_FIELDS}
+    columns = {name: value for name, value in fields.items() if name not in _ROLLOUT_FIELDS}
     if rollout.state:
         body["state"] = dict(rollout.state)
     if columns:
@@ -393,6 +425,7 @@ def _build_body(rollout: Rollout) -> dict[str, Any]:
 
 
 def _encode_json(body: Mapping[str, Any]) -> bytes:
+    """Return a value as compact JSON; raise TypeError or ValueError for what JSON cannot hold."""
     options: dict[str, Any] = {
         "separators": (",", ":"),
         "allow_nan": False,
@@ -405,7 +438,10 @@ def _encode_json(body: Mapping[str, Any]) -> bytes:
 
 
 def _convert_to_json(value: object) -> object:
-    """Return a model or mapping as what JSON can hold; raise TypeError for anything else."""
+    """Return a pydantic model or a mapping as a dict; raise TypeError for any other value.
+
+    `json.dumps` calls this for values that it cannot encode itself.
+    """
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
