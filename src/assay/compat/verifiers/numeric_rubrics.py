@@ -1,13 +1,12 @@
-"""Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
+"""Rubrics whose reward is always a number, also for an unscored rollout, as in `verifiers`."""
 
 from collections import ChainMap
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import partial, partialmethod
+from functools import partial
 from inspect import signature
 from logging import Logger
-from operator import attrgetter
 from typing import Any, cast
 
 import assay
@@ -50,10 +49,8 @@ _PLAIN_PARSERS = (
     MaybeThinkParser,
     ThinkParser,
 )
-_SHARED = INPUT_FIELDS | {
-    "completion",
-    "state",
-}  # what a function that names it gets from the state
+# A function that names one of these gets the field of the state, also if a column has the same name.
+_STATE_FIELDS = INPUT_FIELDS | {"completion", "state"}
 
 
 # Whether an evaluation calls `score_rollout` for each rollout, not `score_group` for each group.
@@ -61,18 +58,13 @@ scores_independently: ContextVar[bool] = ContextVar("scores_independently", defa
 
 
 class Rubric(HasHooks, assay.Rubric):
-    """Ours, under their name: an unscored rollout's reward is the sum of what was answered, and not None.
+    """Our rubric, except that the reward of an unscored rollout is the sum of what was answered.
 
-    `funcs` and `weights` are plain lists, as theirs are: what a program adds to them or takes out is seen when scoring.
+    `funcs` and `weights` are plain lists, as in verifiers. A program may change them at any time.
     """
 
     funcs: Any = ()
     weights: Any = ()
-    reward_funcs = property(attrgetter("funcs"), lambda self, funcs: setattr(self, "funcs", funcs))
-    reward_weights = property(
-        attrgetter("weights"), lambda self, weights: setattr(self, "weights", weights)
-    )
-    has_group_rewards = property(attrgetter("compares"))
     _has_warned = False
     _is_judge_only = False
     has_advantages = False
@@ -85,42 +77,80 @@ class Rubric(HasHooks, assay.Rubric):
         max_verify_chars: int = 0,
         **options: Any,
     ) -> None:
-        """As ours. What runs side by side, and how long an answer may be, is for the engine to decide, whatever is said."""
+        """`parallelize_scoring` and `max_verify_chars` have no effect: the engine decides both."""
         self.score_object_providers: list[Callable[[Any], Mapping[str, Any]]] = []
         self.group_score_object_providers: list[Callable[[Any], Mapping[str, Any]]] = []
         super().__init__(*args, **options)
 
+    # Other names of the same, which programs for older versions of verifiers use.
+
+    @property
+    def reward_funcs(self) -> Any:
+        return self.funcs
+
+    @reward_funcs.setter
+    def reward_funcs(self, funcs: Any) -> None:
+        self.funcs = funcs
+
+    @property
+    def reward_weights(self) -> Any:
+        return self.weights
+
+    @reward_weights.setter
+    def reward_weights(self, weights: Any) -> None:
+        self.weights = weights
+
+    @property
+    def has_group_rewards(self) -> bool:
+        """Whether a function compares the rollouts of a group."""
+        return self.compares
+
+    # The plan, which follows the two lists.
+
     @property
     def _plan(self) -> Plan:  # pyright: ignore[reportIncompatibleVariableOverride]
-        plan, *planned = self._planned
-        if planned != [self.funcs, self.weights]:
-            if compat.strict and len(self.funcs) != len(self.weights):
-                told = f"Number of weights ({len(self.weights)}) must match number of functions ({len(self.funcs)})"
-                raise RubricError(
-                    f"{told}: add to both lists, or call add_reward_func(func, weight)"
-                )
-            known = {id(criterion.check): criterion for criterion in reversed(plan.criteria)}
-            # The judge's own score stands in until there is a function, which may be added to the lists too.
-            gone = [getattr(self, "judge_score", None)] if self._is_judge_only else []
-            pairs = [
-                (f, w) for f, w in zip(self.funcs, self.weights, strict=False) if f not in gone
-            ]
-            self._is_judge_only = False
-            criteria = self._read_criteria(
-                [known.get(id(func), func) for func, _ in pairs], [w for _, w in pairs]
-            )
-            judged = [criterion for criterion in plan.criteria if criterion.judged]
-            criteria = make_names_unique([*judged, *criteria])
-            self._plan = Plan(criteria, self.aggregation, ask_judge=self.ask_judge)
+        """The plan to score by, made again if `funcs` or `weights` have changed since the last one."""
+        plan, *planned_lists = self._planned
+        if planned_lists != [self.funcs, self.weights]:
+            self._make_plan_again(plan)
         return self._planned[0]
 
     @_plan.setter
     def _plan(self, plan: Plan) -> None:
-        listed = [criterion for criterion in plan.criteria if not criterion.judged]
-        # In place: a program may hold them.
-        vars(self).setdefault("funcs", [])[:] = [criterion.check for criterion in listed]
-        vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in listed]
+        functions = [criterion for criterion in plan.criteria if not criterion.judged]
+        # The lists are changed in place, since a program may hold them.
+        vars(self).setdefault("funcs", [])[:] = [criterion.check for criterion in functions]
+        vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in functions]
+        # With copies of the lists, to see later whether they have changed.
         self._planned = (plan, [*self.funcs], [*self.weights])
+
+    def _make_plan_again(self, plan: Plan) -> None:
+        """Make the plan for the functions and weights that are listed now."""
+        if compat.strict and len(self.funcs) != len(self.weights):
+            raise RubricError(
+                f"Number of weights ({len(self.weights)}) must match number of functions "
+                f"({len(self.funcs)}): add to both lists, or call add_reward_func(func, weight)"
+            )
+        functions: list[Any] = []
+        weights: list[Any] = []
+        # The judge's own score is only used until a program adds a function of its own.
+        unused = [getattr(self, "judge_score", None)] if self._is_judge_only else []
+        for function, weight in zip(self.funcs, self.weights, strict=False):
+            if function not in unused:
+                functions.append(function)
+                weights.append(weight)
+        self._is_judge_only = False
+        # Functions that were in the plan keep their criteria, with all fields. If a function was
+        # in it twice, the first criterion is kept.
+        criterion_by_function: dict[int, Criterion] = {}
+        for criterion in reversed(plan.criteria):
+            criterion_by_function[id(criterion.check)] = criterion
+        sources = [criterion_by_function.get(id(function), function) for function in functions]
+        judged = [criterion for criterion in plan.criteria if criterion.judged]
+        criteria = make_names_unique([*judged, *self._read_criteria(sources, weights)])
+        self._plan = Plan(criteria, self.aggregation, ask_judge=self.ask_judge)
+
+    # Scoring.
 
     async def score_all(
         self,
@@ -132,7 +162,7 @@ class Rubric(HasHooks, assay.Rubric):
         return await super().score_all(adapted, grader, called_method)
 
     def _choose_override(self, called_method: ScoringMethod) -> ScoringMethod | None:
-        """Return the overridden method to score by.
+        """Return the overridden method to score by; None to score by the criteria.
 
         verifiers has `score_rollout` and `score_group`. It scores by the criteria if the one that
         was called is not overridden, even if the other one is. `compat.strict = False` follows it.
@@ -149,11 +179,11 @@ class Rubric(HasHooks, assay.Rubric):
             return await super().reports_on_group(states, grader)
         self._raise_if_group_needed()
 
-        async def score_one(state: MutableMapping[str, Any]) -> EvaluationReport:
+        async def score_alone(state: MutableMapping[str, Any]) -> EvaluationReport:
             [report] = await self._score_states([state], "score_rollout", grader)
             return report
 
-        return await run_concurrently(score_one, states)
+        return await run_concurrently(score_alone, states)
 
     def _adapt_rollout(self, rollout: Rollout) -> Rollout:
         """Return a rollout whose state, messages and fields are as functions for verifiers expect.
@@ -171,178 +201,63 @@ class Rubric(HasHooks, assay.Rubric):
         if self.score_object_providers or self._overrides(
             "score_objects", "task_for_state", "task_score_fields"
         ):
-            extra = self._provided(self.score_objects, state)
+            extra_fields = self._call_provider(self.score_objects, state)
         else:
-            extra = _clashing(state)
-        if extra:
+            extra_fields = _find_hidden_columns(state)
+        if extra_fields:
             # Fields are looked up when a function asks for them, so that it sees what a function
             # before it wrote.
-            fields = ChainMap(extra, fields)
+            fields = ChainMap(extra_fields, fields)
         return Rollout.from_fields(fields, state, rollout.judge_text)
 
-    def _provided(self, provide: Callable[[Any], Mapping[str, Any]], of: Any) -> dict[str, Any]:
+    def _call_provider(
+        self, provide: Callable[[Any], Mapping[str, Any]], state_or_states: Any
+    ) -> dict[str, Any]:
+        """Return the objects that a program provides for functions; nothing if it fails.
+
+        The error is only logged: a function that names one of them fails for want of it, and has
+        an error of its own.
+        """
         try:
-            return {**provide(of)}
-        except Exception as error:  # noqa: BLE001 - a function that names what is missing has an error on its line
-            self.logger.error(
-                "what functions may name could not be provided: %s", describe_error(error)
-            )
+            return {**provide(state_or_states)}
+        except Exception as error:  # noqa: BLE001 - a program's own code may raise anything
+            self.logger.error("a provider of score objects failed: %s", describe_error(error))
             return {}
 
     def _find_class_objects(self, rollouts: Sequence[Rollout]) -> Mapping[str, Any]:
         objects = super()._find_class_objects(rollouts)
         if self.group_score_object_providers or self._overrides("group_score_objects"):
             states = [rollout.state for rollout in rollouts]
-            return {**objects, **self._provided(self.group_score_objects, states)}
+            return {**objects, **self._call_provider(self.group_score_objects, states)}
         return objects
 
     def _overrides(self, *methods: str) -> bool:
+        """Return whether a subclass overrides one of these methods."""
         return any(getattr(type(self), method) is not getattr(Rubric, method) for method in methods)
 
-    def _add_provider(self, kind: str, provider: Callable[[Any], Mapping[str, Any]]) -> None:
-        """Let functions name what `provider(state)`, or for a group `provider(states)`, returns, in rubrics inside too."""
-        for rubric in self._with_inner():
-            getattr(rubric, kind).append(provider)
-
-    add_score_object_provider = partialmethod(_add_provider, "score_object_providers")
-    add_group_score_object_provider = partialmethod(_add_provider, "group_score_object_providers")
-
-    def _with_inner(self) -> "list[Rubric]":
-        inner = [
-            r
-            for rubric in self._list_nested()
-            if isinstance(rubric, Rubric)
-            for r in rubric._with_inner()
-        ]
-        return [self, *inner]
-
-    def score_objects(self, state: State) -> dict[str, Any]:
-        """All that a function of one rollout may name. A subclass may know more."""
-        objects = self._usual_objects(state)
-        objects = {**self.task_score_fields(state, objects["task"]), **objects}
-        for provider in self.score_object_providers:
-            objects.update(provider(state))
-        return objects
-
-    def group_score_objects(self, states: Sequence[State]) -> dict[str, Any]:
-        """All that a function of a group may name. A subclass may know more."""
-        each = [self.score_objects(state) for state in states]
-        objects = {
-            plural: [known.get(name) for known in each] for plural, name in PLURALS.items()
-        } | self.class_objects
-        for provider in self.group_score_object_providers:
-            objects.update(provider(states))
-        return objects
-
-    def cleanup_objects(self, handler: Callable[..., Any], state: State) -> dict[str, Any]:
-        """All that a handler may name that tidies up; what only functions name is looked up if it names some of it."""
-        objects = self._usual_objects(state)
-        return (
-            objects
-            if signature(handler).parameters.keys() <= objects.keys()
-            else self.score_objects(state)
-        )
-
-    def task_for_state(self, state: State, resources: Any) -> Any:
-        return state.get("task")
-
-    def task_score_fields(self, state: State, task: Any) -> dict[str, Any]:
-        """The columns of a rollout's row, and the fields of its task, which functions may name."""
-        row: dict[str, Any] = state.get("input") or {}
-        columns = {name: value for name, value in row.items() if name not in TASK_INPUT_FIELDS}
-        return {**columns, **(task if isinstance(task, Mapping) else {})}
-
-    def _usual_objects(self, state: State) -> dict[str, Any]:
-        said = {name: state.get(name, "") for name in ("prompt", "completion", "answer")}
-        task = self.task_for_state(state, self.class_objects.get("resources"))
-        return {
-            **said,
-            "info": state.get("info", {}),
-            "state": state,
-            **self.class_objects,
-            "task": task,
-        }
-
-    async def dummy_score_rollout(self, state: State) -> None:
-        """Write what stands for a score where rollouts are not to be scored."""
-        state.update(reward=0.0, metrics={})
-
-    async def dummy_score_group(self, states: Sequence[State]) -> None:
-        for state in states:
-            await self.dummy_score_rollout(state)
-
-    def add_cleanup_handler(self, handler: Callable[..., Any]) -> None:
-        """Call this function too, by its `cleanup_priority`, once a rollout is scored."""
-        self.hooks["cleanup"].append(handler)
-        self.hooks["cleanup"].sort(
-            key=lambda hook: (-getattr(hook, "cleanup_priority", 0), hook.__name__)
-        )
-
-    def _is_group_func(self, func: Any) -> bool:
-        return CheckFunction(func, getattr(func, "__name__", "function")).is_group
-
-    def _of_kind(self, column: int, is_group: bool) -> list[Any]:
-        rows = [
-            (f, getattr(f, "__name__", repr(f)), w)
-            for f, w in zip(self.funcs, self.weights, strict=False)
-        ]
-        return [row[column] for row in rows if self._is_group_func(row[0]) is is_group]
-
-    _get_individual_reward_funcs = partialmethod(_of_kind, 0, False)
-    _get_individual_reward_func_names = partialmethod(_of_kind, 1, False)
-    _get_individual_reward_weights = partialmethod(_of_kind, 2, False)
-    _get_group_reward_funcs = partialmethod(_of_kind, 0, True)
-    _get_group_reward_func_names = partialmethod(_of_kind, 1, True)
-    _get_group_reward_weights = partialmethod(_of_kind, 2, True)
-
-    async def _call_individual_reward_func(self, func: Any, state: State) -> float:
-        return float(await call_by_name(func, **self.score_objects(state)))
-
-    async def _call_group_reward_func(self, func: Any, states: Sequence[State]) -> Any:
-        return await call_by_name(func, **self.group_score_objects(states))
-
-    async def _call_cleanup_handler(self, handler: Callable[..., Any], state: State) -> None:
-        await call_by_name(handler, **self.cleanup_objects(handler, state))
-
-    async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
-        return await (self._call_cleanup_handler(hook, *args) if args else super().call_hook(hook))
-
-    async def cleanup(self, state: State) -> None:
-        """Call the methods marked `@cleanup`, here and in the rubrics inside, once a rollout is scored."""
-        await self.call_all("cleanup", state)
-        await call_on_rubrics("cleanup", self._list_nested(), state)
-
-    async def teardown(self) -> None:
-        """Call the methods marked `@teardown`, here and in the rubrics inside, when the environment is closed."""
-        await self.call_all("teardown")
-        await call_on_rubrics("teardown", self._list_nested())
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name in ("score_group", "score_rollout"):
-            # A method that is replaced on the rubric itself counts as one of a subclass.
-            super().__setattr__("overridden", self.overridden | {name})
-
     def _read_criteria(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
-        criteria = super()._read_criteria(funcs, weights)
-        return [c if c.name or c.judged else c.with_fields(name="<lambda>") for c in criteria]
+        criteria: list[Criterion] = []
+        for criterion in super()._read_criteria(funcs, weights):
+            if not criterion.name and not criterion.judged:
+                criterion = criterion.with_fields(name="<lambda>")  # its name in verifiers
+            criteria.append(criterion)
+        return criteria
 
     def _default_parser(self) -> Any:
         parser = super()._default_parser()
         return Parser() if type(parser) is assay.Parser else parser
 
     def _read_completion(self, completion: object) -> Any:
-        # Their functions get what was said as it is, and also nothing: a rollout may end before the model is asked.
-        return (
-            cast("Any", completion)
-            if isinstance(completion, list)
-            else super()._read_completion(completion)
-        )
+        # A list is not checked, and may be empty: a rollout may end before the model is asked.
+        if isinstance(completion, list):
+            return cast("Any", completion)
+        return super()._read_completion(completion)
 
     def _choose_outputs(
         self, reports: Sequence[EvaluationReport]
     ) -> Sequence[tuple[float | None, Mapping[str, float]]]:
-        # A rollout to which no weighted criterion applies has nothing missing.
+        """Return the reward and the metrics that are written into the state of each rollout."""
+        # If no weighted criterion applies to a rollout, nothing is missing.
         unscored = sum(report.applies and not report.scored for report in reports)
         if unscored and not self._has_warned:
             self._has_warned = True
@@ -355,6 +270,165 @@ class Rubric(HasHooks, assay.Rubric):
             outputs.append((report.partial_reward, metrics))
         return outputs
 
+    async def dummy_score_rollout(self, state: State) -> None:
+        """Write a reward of 0 and no metrics, for environments that do not score."""
+        state.update(reward=0.0, metrics={})
+
+    async def dummy_score_group(self, states: Sequence[State]) -> None:
+        """Call `dummy_score_rollout` for each rollout."""
+        for state in states:
+            await self.dummy_score_rollout(state)
+
+    # What functions may name as an argument.
+
+    def add_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
+        """Let functions name what `provider(state)` returns, in nested rubrics, too."""
+        for rubric in self._list_with_nested():
+            rubric.score_object_providers.append(provider)
+
+    def add_group_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
+        """Let group functions name what `provider(states)` returns, in nested rubrics, too."""
+        for rubric in self._list_with_nested():
+            rubric.group_score_object_providers.append(provider)
+
+    def _list_with_nested(self) -> "list[Rubric]":
+        """Return this rubric and all those inside it, at any depth."""
+        rubrics: list[Rubric] = [self]
+        for nested in self._list_nested():
+            if isinstance(nested, Rubric):
+                rubrics += nested._list_with_nested()
+        return rubrics
+
+    def score_objects(self, state: State) -> dict[str, Any]:
+        """Return all that a function of one rollout may name. A subclass may add to it."""
+        objects = self._common_objects(state)
+        objects = {**self.task_score_fields(state, objects["task"]), **objects}
+        for provider in self.score_object_providers:
+            objects.update(provider(state))
+        return objects
+
+    def group_score_objects(self, states: Sequence[State]) -> dict[str, Any]:
+        """Return all that a function of a group may name. A subclass may add to it."""
+        objects_of_each = [self.score_objects(state) for state in states]
+        group_objects: dict[str, Any] = {}
+        for plural, name in PLURALS.items():
+            group_objects[plural] = [objects.get(name) for objects in objects_of_each]
+        group_objects.update(self.class_objects)
+        for provider in self.group_score_object_providers:
+            group_objects.update(provider(states))
+        return group_objects
+
+    def cleanup_objects(self, handler: Callable[..., Any], state: State) -> dict[str, Any]:
+        """Return all that a cleanup handler may name.
+
+        Task fields and provided objects are included only if the handler needs more than the
+        common ones, since looking them up may be expensive or fail.
+        """
+        objects = self._common_objects(state)
+        if signature(handler).parameters.keys() <= objects.keys():
+            return objects
+        return self.score_objects(state)
+
+    def task_for_state(self, state: State, resources: Any) -> Any:
+        """Return the task of a rollout. A subclass may make an object of it."""
+        return state.get("task")
+
+    def task_score_fields(self, state: State, task: Any) -> dict[str, Any]:
+        """Return the columns of a rollout's row and the fields of its task, for functions to name."""
+        row: dict[str, Any] = state.get("input") or {}
+        columns = {name: value for name, value in row.items() if name not in TASK_INPUT_FIELDS}
+        if isinstance(task, Mapping):
+            columns.update(cast("Mapping[str, Any]", task))
+        return columns
+
+    def _common_objects(self, state: State) -> dict[str, Any]:
+        """Return what functions may name in every rubric, and the class objects of this one."""
+        return {
+            "prompt": state.get("prompt", ""),
+            "completion": state.get("completion", ""),
+            "answer": state.get("answer", ""),
+            "info": state.get("info", {}),
+            "state": state,
+            **self.class_objects,
+            "task": self.task_for_state(state, self.class_objects.get("resources")),
+        }
+
+    # Private methods of verifiers that its programs call.
+
+    def _is_group_func(self, func: Any) -> bool:
+        return CheckFunction(func, getattr(func, "__name__", "function")).is_group
+
+    def _get_individual_reward_funcs(self) -> list[Any]:
+        return [function for function in self.funcs if not self._is_group_func(function)]
+
+    def _get_individual_reward_func_names(self) -> list[str]:
+        return [_get_name(function) for function in self._get_individual_reward_funcs()]
+
+    def _get_individual_reward_weights(self) -> list[float]:
+        return self._list_weights(of_group_functions=False)
+
+    def _get_group_reward_funcs(self) -> list[Any]:
+        return [function for function in self.funcs if self._is_group_func(function)]
+
+    def _get_group_reward_func_names(self) -> list[str]:
+        return [_get_name(function) for function in self._get_group_reward_funcs()]
+
+    def _get_group_reward_weights(self) -> list[float]:
+        return self._list_weights(of_group_functions=True)
+
+    def _list_weights(self, *, of_group_functions: bool) -> list[float]:
+        weights: list[float] = []
+        for function, weight in zip(self.funcs, self.weights, strict=False):
+            if self._is_group_func(function) is of_group_functions:
+                weights.append(weight)
+        return weights
+
+    async def _call_individual_reward_func(self, func: Any, state: State) -> float:
+        return float(await call_by_name(func, **self.score_objects(state)))
+
+    async def _call_group_reward_func(self, func: Any, states: Sequence[State]) -> Any:
+        return await call_by_name(func, **self.group_score_objects(states))
+
+    async def _call_cleanup_handler(self, handler: Callable[..., Any], state: State) -> None:
+        await call_by_name(handler, **self.cleanup_objects(handler, state))
+
+    # Hooks.
+
+    def add_cleanup_handler(self, handler: Callable[..., Any]) -> None:
+        """Call this function, too, when a rollout is scored; its `cleanup_priority` is its place."""
+
+        def sort_key(hook: Callable[..., Any]) -> tuple[int, str]:
+            return -getattr(hook, "cleanup_priority", 0), hook.__name__
+
+        self.hooks["cleanup"].append(handler)
+        self.hooks["cleanup"].sort(key=sort_key)
+
+    async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
+        if not args:  # a teardown hook
+            return await super().call_hook(hook)
+        [state] = args
+        return await self._call_cleanup_handler(hook, state)
+
+    async def cleanup(self, state: State) -> None:
+        """Call the cleanup hooks of a scored rollout, here and in nested rubrics."""
+        await self.call_all("cleanup", state)
+        await call_on_rubrics("cleanup", self._list_nested(), state)
+
+    async def teardown(self) -> None:
+        """Call the teardown hooks, here and in nested rubrics, when the environment is closed."""
+        await self.call_all("teardown")
+        await call_on_rubrics("teardown", self._list_nested())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("score_group", "score_rollout"):
+            # A method that is assigned to a rubric counts like one that a subclass overrides.
+            super().__setattr__("overridden", self.overridden | {name})
+
+
+def _get_name(function: Any) -> str:
+    return getattr(function, "__name__", repr(function))
+
 
 def _convert_messages(fields: Any) -> None:
     """Make records of the messages in a prompt and a completion, in place."""
@@ -366,15 +440,23 @@ def _convert_messages(fields: Any) -> None:
                 fields[name] = as_records(chat)
 
 
-def _clashing(state: Any) -> dict[str, Any]:
-    """The columns that are called as a field of the state, such as `error`: a function that names one gets the column."""
-    row: Any = state.get("input") if isinstance(cast("object", state.get("input")), dict) else {}
-    return {name: row[name] for name in (row.keys() & state.keys()) - _SHARED}
+def _find_hidden_columns(state: Any) -> dict[str, Any]:
+    """Return the columns with the name of a field of the state, such as `error`.
+
+    In verifiers, a function that names one of them gets the column, not the field.
+    """
+    row: Any = state.get("input")
+    if not isinstance(row, dict):
+        return {}
+    columns = cast("dict[str, Any]", row)
+    names = (columns.keys() & state.keys()) - _STATE_FIELDS
+    return {name: columns[name] for name in names}
 
 
 async def call_on_rubrics(method: str, rubrics: Sequence[object], *args: Any) -> None:
+    """Call a method of each of these rubrics that is one of verifiers, which ours do not have."""
     for rubric in rubrics:
-        if isinstance(rubric, Rubric):  # ours has no hooks
+        if isinstance(rubric, Rubric):
             await getattr(rubric, method)(*args)
 
 
@@ -385,7 +467,7 @@ def fill_with_zeros(metrics: Mapping[str, float], names: Iterable[str]) -> dict[
 
 
 class JudgeRubric(Rubric, assay.JudgeRubric):
-    """Ours, with their order of arguments.
+    """Our `JudgeRubric`, with the arguments in the order of verifiers.
 
     A prompt need not show the response, for reward functions that ask the judge themselves. With
     `compat.strict = False` the judge is asked exactly as in verifiers: with its default prompt and
@@ -423,7 +505,7 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name.startswith("judge_") and "_system_prompt" in vars(self):
-            self._read_settings()  # a program may ask in other words from then on
+            self._read_settings()  # a program may change the prompt or the model at any time
 
     def _read_settings(self) -> None:
         super()._read_settings()
@@ -458,7 +540,7 @@ def _read_last_content(prompt: Any) -> str:
 
 
 class MathRubric(Rubric, assay.MathRubric):
-    """Ours, with the parser of verifiers 0.1.12 and later: an answer must stand in a box.
+    """Our `MathRubric`, with the parser of verifiers 0.1.12 and later: an answer must be in a box.
 
     With `compat.strict = False` a text without a box is the answer as a whole, as in 0.1.10.
     """
@@ -475,15 +557,13 @@ class MathRubric(Rubric, assay.MathRubric):
 
 
 class RubricGroup(Rubric, assay.RubricGroup):
-    """Ours, with a reward that is always a number. Functions of its own are passed over, as there."""
+    """Our `RubricGroup`, with a reward that is always a number. It ignores `funcs=`, as in verifiers."""
 
     def __init__(
         self, rubrics: Any, *, funcs: Any = None, weights: Any = None, **options: Any
     ) -> None:
         if funcs:
-            logger.warning(
-                "a RubricGroup scores by its rubrics, and passes over the funcs= that it was given"
-            )
+            logger.warning("a RubricGroup scores only by its rubrics: it ignores funcs=")
         super().__init__(rubrics, **options)
 
 
@@ -558,10 +638,11 @@ class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric):
         super().__init__(tools, weights, **options)
 
 
-def warn_unscored(count: int, size: int) -> None:
+def warn_unscored(unscored_count: int, rollout_count: int) -> None:
+    """Log that the rewards of unscored rollouts are numbers, which may be mistaken for scores."""
     logger.warning(
         "%d of %d rollouts are unscored, and get a number as their reward nevertheless, as in "
         "verifiers: leave out those with `errors`, or import Rubric from assay, where it is None",
-        count,
-        size,
+        unscored_count,
+        rollout_count,
     )
