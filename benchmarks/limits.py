@@ -45,7 +45,7 @@ class SimulatedEndpoint:
         self.refused = 0
         self._random = random.Random(1)
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.Response:
         if request.path.endswith("/stats"):
             return web.json_response({"refused": self.refused})
         await request.read()

@@ -138,7 +138,7 @@ def _quantile(values: list[float], share: float) -> float | None:
 async def score_during_kills(url: str, count: int) -> dict[str, float]:
     remote = RemoteRubric(url, batch_size=1, at_once=32, patience=120)
     started = time.perf_counter()
-    reports = await remote.score([Rollout(**rollout(number)) for number in range(count)])
+    reports = await remote.score([Rollout.from_state(rollout(number)) for number in range(count)])
     answered = wrong = 0
     for number, report in enumerate(reports):
         if report.scored:
