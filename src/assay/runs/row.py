@@ -449,9 +449,9 @@ class RowForm:
         """Return why a row could not be read back; None if it could."""
         try:
             form_of(SavedRow).validate_python(head, strict=True)
-            if head.get("spent"):
-                Spending(**head["spent"])
-            Spending(**head.get("spent_on_model", {}))
+            for name in ("spent", "spent_on_model"):
+                if name in head:
+                    Spending(**head[name])
             if head.get("error") is None and not _is_usual(head):
                 self.read_report(head)
         except ValidationError as error:
