@@ -73,7 +73,7 @@ def test_passes_of_examples_that_come_once_add_up():
 
 def test_examples_that_come_once_are_merged_too():
     """Two that succeed and one that fails, of which nothing is kept: 2 of 3 pass."""
-    first, second = Tally(alone=True), Tally(alone=True)
+    first, second = Tally(unique_examples=True), Tally(unique_examples=True)
     first.add(row(0, 0, 1.0))
     second.add(row(1, 0, 1.0))
     second.add(row(2, 0, 0.0))

@@ -128,7 +128,7 @@ async def run_evaluation(
             allow_changes=options.get("allow_changes", False),
             on_row=options.get("on_row"),
             watch=pipeline.Watch(options.get("on_progress"), len(jobs), ledger),
-            alone=len(example_ids) == len(jobs),
+            unique_examples=len(example_ids) == len(jobs),
         ) as sink:
             if folder is not None and not sink.is_fresh:
                 _restore_finished(jobs, folder, sink)

@@ -86,7 +86,7 @@ class Journal(AbstractContextManager["Journal"]):
             if not resume:
                 # An earlier session may have spent something before it was killed without a row.
                 writer.delete_spending()
-            self._tally = Tally(pass_rule=about.pass_rule, alone=True)
+            self._tally = Tally(pass_rule=about.pass_rule, unique_examples=True)
         else:
             about = self._resume(about, resume=resume, allow_changes=allow_changes)
         self.about = about
@@ -172,7 +172,7 @@ class Journal(AbstractContextManager["Journal"]):
         for row, (_, altered_names) in zip(rows, fields, strict=True):
             # The summary also counts the rows with a field that had to be altered for JSON.
             self._tally.add(replace(row, altered=altered_names) if altered_names else row)
-        if self._tally.repeats:
+        if self._tally.has_repeats:
             # An example came again, so this tally is of no use: count with one that knows examples.
             self._tally = self._count_saved_rows()
 

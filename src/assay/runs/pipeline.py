@@ -333,11 +333,13 @@ class Sink:
         watch: Watch,
         *,
         pass_rule: PassRule = DEFAULT_PASS_RULE,
-        alone: bool = False,
+        unique_examples: bool = False,
     ) -> None:
-        """`alone` says that each example comes only once."""
+        """`unique_examples` says that each example comes only once."""
         self._journal = journal
-        self._tally = Tally(pass_rule=pass_rule, alone=alone)  # only used without a journal
+        self._tally = Tally(
+            pass_rule=pass_rule, unique_examples=unique_examples
+        )  # only used without a journal
         self._on_row = on_row
         self._watch = watch
         self.is_fresh = journal is None or journal.is_new  # False if an earlier session saved rows
@@ -407,11 +409,11 @@ def open_sink(
     allow_changes: bool,
     on_row: OnRow | None,
     watch: Watch,
-    alone: bool = False,
+    unique_examples: bool = False,
 ) -> Generator[Sink]:
     """Yield a sink that saves into a folder; without a folder it saves nothing.
 
-    `alone` says that each example comes only once.
+    `unique_examples` says that each example comes only once.
     """
     with ExitStack() as stack:
         journal: Journal | None = None
@@ -422,7 +424,9 @@ def open_sink(
         if journal is not None:
             journal.count_spending(watch.ledger)
         with watch.ticking():
-            yield Sink(journal, on_row, watch, pass_rule=about.pass_rule, alone=alone)
+            yield Sink(
+                journal, on_row, watch, pass_rule=about.pass_rule, unique_examples=unique_examples
+            )
 
 
 _NO_TRAITS = Traits()

@@ -43,7 +43,7 @@ class CriterionSummary:
 
     @property
     def is_scale(self) -> bool:
-        """Whether it has other verdicts than met and unmet."""
+        """Whether judges chose among other verdicts than MET and UNMET, such as 1 to 5."""
         return not self.verdicts.keys() <= set(BINARY_CHOICES)
 
 
@@ -120,7 +120,7 @@ class Summary:
 
     @property
     def headline(self) -> str:
-        """The number of rollouts, how many have no score, and any warning about the whole run.
+        """One line: the number of rollouts, how many have no score, and warnings about the run.
 
         >>> Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False).headline
         '4 rollouts of 2 examples, 1 unscored, incomplete'
@@ -128,7 +128,7 @@ class Summary:
         headline = format_count(self.rollouts, "rollout")
         if self.examples != self.rollouts:
             headline += f" of {format_count(self.examples, 'example')}"
-        if self.own_rubrics == self.rollouts > 0:
+        if self.own_rubrics and self.own_rubrics == self.rollouts:
             headline += ", by the rubrics of their rows"
         elif self.own_rubrics:
             headline += f", {self.own_rubrics:,} of them by the rubrics of their rows"
@@ -137,12 +137,12 @@ class Summary:
         if not self.complete:
             headline += ", incomplete"
         if "BudgetExceeded" in self.errors:
-            # Rollouts that are quick or cheap to score were finished first.
+            # Rollouts that are quick or cheap to score were finished before the others.
             headline += "; the budget ran out, so the means are biased"
         return headline
 
     def page(self, title: str = "") -> Page:
-        """Return the headline and the tables, to show or to print."""
+        """Return the headline and the tables as a page, to show or to print."""
         return Page(
             f"{title}: {self.headline}" if title else self.headline,
             list(self.sections()),
@@ -151,7 +151,7 @@ class Summary:
         )
 
     def notes(self) -> list[str]:
-        """Return what the words in the tables mean, where that is not obvious."""
+        """Return sentences that explain words in the tables, if they occur there."""
         has_fault = any((criterion.weight or 0) < 0 for criterion in self.criteria.values())
         if not has_fault:
             return []
@@ -164,13 +164,15 @@ class Summary:
         return self.page().text("html")
 
     def sections(self) -> Iterator[Section]:
-        """Yield the tables, the most pressing first."""
+        """Yield the tables: errors, means, criteria and pass rates, without those that say nothing."""
         if self.error_messages:
             yield _make_error_section(self.error_messages)
         yield _make_mean_section(self)
         if self.criteria:
             yield _make_criteria_section(self)
-        if max(self.passes, default=1) > 1 or self.threshold != DEFAULT_PASS_RULE.threshold:
+        # With one rollout per example and the default threshold, pass@1 says little beside the mean.
+        has_several_rollouts = max(self.passes, default=1) > 1
+        if has_several_rollouts or self.threshold != DEFAULT_PASS_RULE.threshold:
             yield _make_pass_section(self)
 
 
@@ -190,15 +192,17 @@ def _make_mean_section(summary: Summary) -> Section:
 
 
 def _make_error_section(errors: Sequence[ErrorSummary]) -> Section:
-    """Return a table with each error message once, and the first row that has it."""
+    """Return a table with each error message once, and the first rollout that has it."""
     rows: list[tuple[object, ...]] = []
     for error in errors:
-        first = f"{error.example} #{error.sample}" if error.sample else error.example
+        first_rollout = f"{error.example} #{error.sample}" if error.sample else error.example
         criteria = ", ".join(error.criteria[:MOST_NAMES])
         if len(error.criteria) > MOST_NAMES:
             criteria += f" and {len(error.criteria) - MOST_NAMES} more"
+        if not criteria:
+            criteria = "nothing to score"  # as when generation failed
         message = shorten_middle(error.message, 200)
-        rows.append((error.count, error.rollouts, first, criteria or "nothing to score", message))
+        rows.append((error.count, error.rollouts, first_rollout, criteria, message))
     return Section(("errors", "rollouts", "first in", "criteria", "message"), rows)
 
 
@@ -222,69 +226,74 @@ def _make_pass_section(summary: Summary) -> Section:
 def _make_criteria_section(summary: Summary) -> Section:
     """Return a table of the criteria, without columns that are empty in every row."""
     columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
-    rows: list[tuple[Any, ...]] = []
-    criteria = dict(summary.criteria)
-    if len(criteria) > MOST_CRITERIA:
-        # Rows that bring their own rubrics may have thousands of criteria.
-        by_loss = sorted(criteria.items(), key=_find_loss, reverse=True)
-        criteria = dict(by_loss[:SHOWN_CRITERIA])
-    for name, criterion in criteria.items():
-        met: object = criterion.met
-        unmet: object = criterion.unmet
-        verdicts = ""
-        if criterion.is_scale:
-            # A scale has no two sides: what counts as met is somewhere in the middle of it.
-            met = unmet = None
-            counts = [f"{verdict} {count:,}" for verdict, count in criterion.verdicts.items()]
-            verdicts = ", ".join(counts)
-        elif criterion.weight is not None and criterion.weight < 0:
-            happened = f"{criterion.met:,} {describe_verdict('MET', criterion.weight)}"
-            avoided = f"{criterion.unmet:,} {describe_verdict('UNMET', criterion.weight)}"
-            met = TonedCell(happened, tone="bad" if criterion.met else "")
-            unmet = TonedCell(avoided, tone="good" if criterion.unmet else "")
-        rows.append(
-            (
-                name,
-                "varies" if criterion.weight is None else f"{criterion.weight:+g}",
-                criterion.value.mean,
-                met,
-                unmet,
-                criterion.not_applicable,
-                criterion.errors,
-                verdicts,
-            )
-        )
-    hidden = len(summary.criteria) - len(criteria)
-    if hidden:
-        rows.append((f"and {hidden:,} that cost fewer points", "", "", "", "", 0, 0, ""))
     always_shown = ("criterion", "weight", "mean", "met", "unmet")
-    shown = [
-        index
-        for index, column in enumerate(columns)
-        if column in always_shown or any(row[index] for row in rows)
-    ]
+    shown_criteria = dict(summary.criteria)
+    if len(shown_criteria) > MOST_CRITERIA:
+        # Rows that bring their own rubrics may have thousands of criteria.
+        by_loss = sorted(summary.criteria.items(), key=_measure_loss, reverse=True)
+        shown_criteria = dict(by_loss[:SHOWN_CRITERIA])
+    rows = [_make_criterion_row(name, criterion) for name, criterion in shown_criteria.items()]
+    hidden_count = len(summary.criteria) - len(shown_criteria)
+    if hidden_count:
+        rows.append((f"and {hidden_count:,} that cost fewer points", "", "", "", "", 0, 0, ""))
+    shown_indices: list[int] = []
+    for index, column in enumerate(columns):
+        if column in always_shown or any(row[index] for row in rows):
+            shown_indices.append(index)
     return Section(
-        [columns[index] for index in shown],
-        [[row[index] for index in shown] for row in rows],
+        [columns[index] for index in shown_indices],
+        [[row[index] for index in shown_indices] for row in rows],
     )
 
 
-MOST_CRITERIA = 40  # a table shows all criteria up to this number, and else those that matter most
+def _make_criterion_row(name: str, criterion: CriterionSummary) -> tuple[Any, ...]:
+    """Return a criterion as a row of the table of criteria; an empty cell is None, 0 or empty."""
+    met: object = criterion.met
+    unmet: object = criterion.unmet
+    verdicts = ""
+    if criterion.is_scale:
+        # On a scale such as 1 to 5, show how often each verdict was given instead.
+        met = unmet = None
+        counts = [f"{verdict} {count:,}" for verdict, count in criterion.verdicts.items()]
+        verdicts = ", ".join(counts)
+    elif criterion.weight is not None and criterion.weight < 0:
+        # The criterion describes a fault, so to meet it is bad.
+        happened = f"{criterion.met:,} {describe_verdict('MET', criterion.weight)}"
+        avoided = f"{criterion.unmet:,} {describe_verdict('UNMET', criterion.weight)}"
+        met = TonedCell(happened, tone="bad" if criterion.met else "")
+        unmet = TonedCell(avoided, tone="good" if criterion.unmet else "")
+    return (
+        name,
+        "varies" if criterion.weight is None else f"{criterion.weight:+g}",
+        criterion.value.mean,
+        met,
+        unmet,
+        criterion.not_applicable,
+        criterion.errors,
+        verdicts,
+    )
+
+
+# A table shows all criteria up to MOST_CRITERIA. If there are more, it shows the SHOWN_CRITERIA that
+# cost the most points.
+MOST_CRITERIA = 40
 SHOWN_CRITERIA = 10
 
 
-def _find_loss(item: tuple[str, CriterionSummary]) -> float:
-    """Return how many points a criterion has cost in all rollouts; a missing answer costs all.
+def _measure_loss(item: tuple[str, CriterionSummary]) -> float:
+    """Return how many points a criterion has cost in all rollouts.
 
-    A criterion with a negative weight describes a fault, so it costs points where it is met.
+    Each rollout loses its weight times the part of the value that is missing to a full one. A
+    missing answer costs the whole weight. A criterion with a negative weight describes a fault, so
+    it costs points where it is met. `item` is the name of the criterion and its summary.
     """
     _, criterion = item
     weight = 1.0 if criterion.weight is None else criterion.weight
     mean = criterion.value.mean
     lost_values = 0.0
     if mean is not None:
-        lost_share = mean if weight < 0 else 1 - mean
-        lost_values = criterion.value.count * lost_share
+        mean_loss = mean if weight < 0 else 1 - mean
+        lost_values = criterion.value.count * mean_loss
     return abs(weight) * (lost_values + criterion.errors)
 
 
@@ -300,12 +309,15 @@ class CriterionTally:
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
 
     def add_value(self, value: float, *, is_met: bool, example: int | None) -> None:
-        """Count a value of an example; its number is None if the example comes only once."""
+        """Count a value that the criterion has in a rollout.
+
+        `example` is the number of the rollout's example; None if each example comes only once.
+        """
         self.values.add(value, example)
         self.counts["met" if is_met else "unmet"] += 1
 
     def add_score(self, criterion: Criterion, score: Score, example: int | None) -> None:
-        """Count the answer to a criterion of the run's rubric."""
+        """Count the answer to a criterion in a rollout of the example with this number."""
         if score.error is not None:
             self.counts["errors"] += 1
         elif score.value is None and not score.asked:
@@ -313,6 +325,8 @@ class CriterionTally:
         elif score.value is None:
             self.counts["not_applicable"] += 1
         else:
+            # The value may be the mean of several judges, and the verdict that of most of them. What
+            # counts as met is the verdict, if there is one.
             verdict_value = criterion.values.get(score.verdict or "", score.value)
             if criterion.judged and score.verdict is not None:
                 self.count_verdict(score.verdict, times=1, value=verdict_value)
@@ -320,7 +334,10 @@ class CriterionTally:
             self.add_value(score.value, is_met=is_met, example=example)
 
     def add_line(self, line: CriterionReport, example: int | None) -> None:
-        """Count a line of a report whose criteria are not known."""
+        """Count a line of a report. A line says less than the criterion and score it was made from.
+
+        `example` is the number of the rollout's example; None if each example comes only once.
+        """
         if line.error is not None:
             self.counts["errors"] += 1
         elif not line.answered:
@@ -328,14 +345,14 @@ class CriterionTally:
         elif line.value is None or line.verdict == NOT_APPLICABLE:
             self.counts["not_applicable"] += 1
         else:
-            if line.requirement is not None and line.verdict is not None:
+            if line.requirement is not None and line.verdict is not None:  # a model answered
                 self.count_verdict(line.verdict, times=1, value=line.value)
-            # A criterion with a negative weight describes a fault: it passes if it is not met.
+            # A line passes if a good criterion is met, or a fault (of negative weight) is not.
             is_met = bool(line.passed) is (line.weight >= 0)
             self.add_value(line.value, is_met=is_met, example=example)
 
     def count_verdict(self, verdict: str, *, times: int, value: float) -> None:
-        """Count a verdict of a model."""
+        """Count a verdict that models gave `times` times; `value` is what the verdict is worth."""
         earlier_times, _ = self.verdicts.get(verdict, (0, value))
         self.verdicts[verdict] = (earlier_times + times, value)
 
@@ -347,16 +364,21 @@ class CriterionTally:
             self.count_verdict(verdict, times=times, value=value)
 
     def summary(self) -> CriterionSummary:
-        """Return the counts so far."""
+        """Return the counts so far, with the verdicts from worst to best."""
 
         def get_rank(verdict: str) -> tuple[float, str]:
             _, value = self.verdicts[verdict]
             return value, verdict
 
-        from_worst = sorted(self.verdicts, key=get_rank)
-        verdicts = {verdict: self.verdicts[verdict][0] for verdict in from_worst}
+        times_by_verdict: dict[str, int] = {}
+        for verdict in sorted(self.verdicts, key=get_rank):
+            times, _ = self.verdicts[verdict]
+            times_by_verdict[verdict] = times
         return CriterionSummary(
-            self.weight, self.values.estimate(), **self.counts, verdicts=verdicts
+            weight=self.weight,
+            value=self.values.estimate(),
+            verdicts=times_by_verdict,
+            **self.counts,  # under the names of the other fields
         )
 
 
@@ -376,10 +398,11 @@ class _ErrorTally:
     number: float  # the number of the first row; infinity if it is not known
     count: int = 0
     rollouts: int = 0
+    # The names of the criteria without an answer, each once and in order; the values are not used.
     criteria: dict[str, None] = field(default_factory=dict[str, None])
 
     def add(self, other: "_ErrorTally") -> None:
-        """Add the errors of other rows."""
+        """Add errors of other rows with the same message; the first row is that of both."""
         if other.number < self.number:
             self.message, self.number = other.message, other.number
             self.example, self.sample = other.example, other.sample
@@ -399,33 +422,44 @@ class _ErrorTally:
 
 
 def _name_errors(row: Row) -> Mapping[str, str]:
-    """Return the errors of a row by the names under which its criteria are counted.
+    """Return the error messages of a row by the names that its criteria have in the summary.
 
-    The criteria of a row's own rubric are counted by their titles, such as the whole requirement,
-    since the same short name may mean something else in other rows.
+    If the row has its own rubric, these are titles, such as the whole requirement: the same short
+    name may mean something else in other rows.
     """
     if own_rubric(row.fields) is None:
         return row.errors
     lines = row.report.lines
     names = [line.name for line in lines]
     titles = names_of(lines, is_own=True)
-    title_of_name = dict(zip(names, titles, strict=True))
-    return {title_of_name.get(name, name): message for name, message in row.errors.items()}
+    titles_by_name = dict(zip(names, titles, strict=True))
+    # The name `rollout`, for a row with nothing to score, has no title.
+    return {titles_by_name.get(name, name): message for name, message in row.errors.items()}
 
 
 def _group_errors(row: Row, errors: Mapping[str, str]) -> dict[str, _ErrorTally]:
-    """Return the errors of a row, by their message without the parts that differ between rows."""
-    groups: dict[str, _ErrorTally] = {}
-    for name, message in errors.items():
+    """Count the errors of one row by message.
+
+    `errors` are the messages by the name of the criterion. The keys of the result are messages
+    without the parts that differ between rows, so that the same error of several rows is one entry.
+    """
+    tallies: dict[str, _ErrorTally] = {}
+    for criterion_name, message in errors.items():
         key = _VARYING.sub("#", message[:LONGEST_TITLE])
-        number = math.inf if row.number is None else row.number
-        group = groups.setdefault(
-            key, _ErrorTally(message, row.example, row.sample, number, rollouts=1)
-        )
-        group.count += 1
-        if row.error is None:
-            group.criteria[name] = None
-    return groups
+        tally = tallies.get(key)
+        if tally is None:
+            tally = _ErrorTally(
+                message=message,
+                example=row.example,
+                sample=row.sample,
+                number=math.inf if row.number is None else row.number,
+                rollouts=1,
+            )
+            tallies[key] = tally
+        tally.count += 1
+        if row.error is None:  # else there was nothing to score, and the name is not a criterion's
+            tally.criteria[criterion_name] = None
+    return tallies
 
 
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
@@ -440,11 +474,9 @@ def _read_kind(message: str) -> str:
 def summarize(
     rows: Iterable[Row], *, threshold: float = 1.0, pass_measure: Measure = "score"
 ) -> Summary:
-    """Summarize rows in one pass.
+    """Summarize rows in one pass, keeping only a few numbers per example in memory.
 
     For pass@k, a rollout passes if its score, or its reward, reaches the threshold.
-
-    Only a few numbers per example are kept in memory.
 
     >>> summarize([Row("0"), Row("1", error="Overloaded: try later")]).errors
     {'Overloaded': 1}
@@ -454,7 +486,7 @@ def summarize(
 
 @dataclass(slots=True)
 class _TaskTally:
-    """Counts the rollouts of one task, or of all tasks."""
+    """Counts the rollouts of one task, or of all tasks, and averages their results."""
 
     rollouts: int = 0
     scored: int = 0
@@ -464,7 +496,11 @@ class _TaskTally:
     first_row: float = math.inf  # the lowest number of a row
 
     def add(self, report: EvaluationReport, is_passed: bool | None, example: int | None) -> None:
-        """Add a scored rollout of an example; its number is None if the example comes only once."""
+        """Add a scored rollout. Its caller has counted it in `rollouts` already.
+
+        `is_passed` is None if it has neither passed nor failed. `example` is the number of its
+        example; None if each example comes only once.
+        """
         self.scored += 1
         if is_passed is not None:
             self.passes.add(is_passed, example)
@@ -474,6 +510,7 @@ class _TaskTally:
             self.score.add(report.score, example)
 
     def merge(self, other: "_TaskTally") -> None:
+        """Add the counts of another tally, which has no example in common with this one."""
         self.rollouts += other.rollouts
         self.scored += other.scored
         self.reward.merge(other.reward)
@@ -483,17 +520,19 @@ class _TaskTally:
 
 
 class Tally:
-    """Counts rows, and adds up their scores, errors and spending."""
+    """Counts rows, and adds up their scores, errors and spending, for the summary of a run."""
 
-    def __init__(self, *, pass_rule: PassRule = DEFAULT_PASS_RULE, alone: bool = False) -> None:
-        """`alone` says that each example comes only once, so that examples need no memory.
+    def __init__(
+        self, *, pass_rule: PassRule = DEFAULT_PASS_RULE, unique_examples: bool = False
+    ) -> None:
+        """`unique_examples` says that each example comes only once, so none has to be remembered.
 
-        If an example does come again, `repeats` is True, and the rows must be counted again with a
-        tally that is not `alone`.
+        If an example does come again, `has_repeats` becomes True, and the rows must be counted again
+        by a tally without `unique_examples`.
         """
-        self.repeats = False
+        self.has_repeats = False
         self._pass_rule = pass_rule
-        self._all = _TaskTally()
+        self._all = _TaskTally()  # of all rows
         self._tasks: dict[str, _TaskTally] = {}
         self._failed = 0
         self._altered = 0
@@ -504,9 +543,9 @@ class Tally:
         self._spent = NOTHING
         self._spent_on_model = NOTHING
         self._timing: Counter[str] = Counter()
-        # Each example has a number; None if each comes only once.
-        self._example_numbers: dict[str, int] | None = None if alone else {}
-        self._merged_examples = 0
+        # The number of each example, in the order in which they came; None if each comes only once.
+        self._example_numbers: dict[str, int] | None = None if unique_examples else {}
+        self._merged_examples = 0  # how many examples merged tallies had
         self._criteria: dict[str, CriterionTally] = {}
         # The criteria of the last row, and the tally of each: most rows have the same criteria.
         self._last_criteria: Sequence[Criterion] = ()
@@ -516,14 +555,14 @@ class Tally:
         self._is_unit_scale = True  # whether every score so far lies between 0 and 1
 
     def add_all(self, rows: Iterable[Row]) -> Self:
-        """Add rows, and return the tally."""
+        """Add rows, and return this tally."""
         for row in rows:
             self.add(row)
         return self
 
     def add(self, row: Row) -> None:
-        """Add one row."""
-        if row.altered:
+        """Count one row, and add its results to the means."""
+        if row.altered:  # it has a field that had to be altered for JSON
             self._altered += 1
         if own_rubric(row.fields) is not None:
             self._own_rubrics += 1
@@ -537,10 +576,11 @@ class Tally:
         tallies = self._find_task_tallies(row.task)
         for tally in tallies:
             tally.rollouts += 1
-        if row.number is not None and row.number < tallies[-1].first_row:
-            tallies[-1].first_row = row.number
+        task = tallies[-1]
+        if row.number is not None and row.number < task.first_row:
+            task.first_row = row.number
         example = self._number_example(row)
-        if row.error is not None:
+        if row.error is not None:  # there was nothing to score
             self._failed += 1
             return
         report = row.report
@@ -550,6 +590,8 @@ class Tally:
         is_passed = self._pass_rule.is_passed(report)
         for tally in tallies:
             tally.add(report, is_passed, example)
+        # If no criterion of the rubric has tags, as usual, this saves the time to look for scores by
+        # tag. A report without answers may be by another rubric.
         if self._have_tags or report.answers is None:
             for tag, score in report.tag_scores.items():
                 if score is not None:
@@ -558,59 +600,74 @@ class Tally:
             self._is_unit_scale = False
 
     def _find_task_tallies(self, name: str) -> Sequence[_TaskTally]:
-        """Return the tallies that count a row of this task."""
+        """Return the tallies that count a row of this task: that of the task comes last.
+
+        Before it comes the tally of all rows, unless it is the same one.
+        """
         task = self._tasks.get(name)
         if task is None:
-            if self._tasks:
+            if not self._tasks:
+                # Most runs have one task. Until another one comes, its tally also counts all rows,
+                # which saves half of the work.
+                task = self._all
+            else:
                 self._separate_first_task()
                 task = _TaskTally()
-            else:
-                # Most runs have one task, so its tally also counts all rows.
-                task = self._all
             self._tasks[name] = task
         return (task,) if task is self._all else (self._all, task)
 
     def _separate_first_task(self) -> None:
-        """Give all rows a tally of their own, if they share that of the only task so far."""
+        """Count all rows apart from the first task, whose tally has counted both so far."""
         if len(self._tasks) == 1:
             self._all = deepcopy(self._all)
 
     def _number_example(self, row: Row) -> int | None:
-        """Return the number of the row's example; None if each example comes only once."""
+        """Return the number of the row's example; None if each example comes only once.
+
+        A new example gets the next number.
+        """
         if self._example_numbers is None:
-            if row.sample:
-                self.repeats = True
+            if row.sample:  # a second rollout of its example has sample 1
+                self.has_repeats = True
             return None
         return self._example_numbers.setdefault(row.example, len(self._example_numbers))
 
     def _add_errors(self, row: Row) -> None:
+        """Count the errors of a row by kind, by criterion and by message."""
         errors = _name_errors(row)
         for criterion, message in errors.items():
             kind = _read_kind(message)
             self._errors[kind] += 1
             self._errors_by_criterion.setdefault(criterion, Counter())[kind] += 1
-        self._add_messages(_group_errors(row, errors))
+        self._add_error_tallies(_group_errors(row, errors))
 
-    def _add_messages(self, groups: Mapping[str, _ErrorTally]) -> None:
-        for key, group in groups.items():
+    def _add_error_tallies(self, tallies: Mapping[str, _ErrorTally]) -> None:
+        """Add errors of one or more rows, counted by message.
+
+        After many different messages, new ones are only counted by the kind of the error.
+        """
+        for key, tally in tallies.items():
             is_full = len(self._errors_by_message) >= MOST_ERROR_MESSAGES
             if is_full and key not in self._errors_by_message:
-                key = _read_kind(group.message)
+                key = _read_kind(tally.message)
             if key in self._errors_by_message:
-                self._errors_by_message[key].add(group)
+                self._errors_by_message[key].add(tally)
             else:
-                self._errors_by_message[key] = group
+                self._errors_by_message[key] = tally
 
     def _add_lines(self, row: Row, example: int | None) -> None:
-        """Add the answers of a row to the tallies of their criteria."""
+        """Add the answers of a row to the tallies of their criteria.
+
+        `example` is the number of its example; None if each example comes only once.
+        """
         report = row.report
-        if report.answers is None:
+        if report.answers is None:  # the report has lines, but not the criteria behind them
             names = names_of(report.lines, is_own=own_rubric(row.fields) is not None)
             for name, line in zip(names, report.lines, strict=True):
                 self._find_criterion_tally(name, line.weight).add_line(line, example)
             return
         criteria = report.criteria
-        if criteria != self._last_criteria:
+        if criteria != self._last_criteria:  # most rows have the same criteria as the row before
             names = names_of(criteria, is_own=own_rubric(row.fields) is not None)
             self._last_tallies = [
                 self._find_criterion_tally(name, criterion.weight)
@@ -623,20 +680,21 @@ class Tally:
         ):
             if isinstance(answer, Score):
                 tally.add_score(criterion, answer, example)
-            else:
+            else:  # the number that a check returned
                 value = float(answer)
                 tally.add_value(value, is_met=value >= criterion.pass_at, example=example)
 
     def _find_criterion_tally(self, name: str, weight: float | None) -> CriterionTally:
+        """Return the tally of the criterion with this name, which is new if there is none yet."""
         tally = self._criteria.get(name)
         if tally is None:
             tally = self._criteria[name] = CriterionTally(weight)
         elif tally.weight != weight:
-            tally.weight = None
+            tally.weight = None  # it differs between rows
         return tally
 
     def __getstate__(self) -> dict[str, Any]:
-        # The criteria may have functions that cannot be pickled.
+        # The criteria may have functions that cannot be pickled, and are found again if needed.
         return {**self.__dict__, "_last_criteria": (), "_last_tallies": []}
 
     def merge(self, other: "Tally") -> None:
@@ -651,7 +709,7 @@ class Tally:
         self._spent_on_model += other._spent_on_model
         self._errors.update(other._errors)
         self._timing.update(other._timing)
-        self._add_messages(other._errors_by_message)
+        self._add_error_tallies(other._errors_by_message)
         for criterion_name, kinds in other._errors_by_criterion.items():
             self._errors_by_criterion.setdefault(criterion_name, Counter()).update(kinds)
         for task_name, task in other._tasks.items():
@@ -661,7 +719,7 @@ class Tally:
         for tag, mean in other._tags.items():
             self._tags.setdefault(tag, Mean()).merge(mean)
         self._is_unit_scale = self._is_unit_scale and other._is_unit_scale
-        self.repeats = self.repeats or other.repeats
+        self.has_repeats = self.has_repeats or other.has_repeats
 
     @property
     def _examples(self) -> int:
@@ -675,7 +733,7 @@ class Tally:
         messages = sorted(
             self._errors_by_message.values(), key=lambda error: error.count, reverse=True
         )
-        # In the order of the input: rows are counted as they are finished.
+        # Rows were counted as they were finished. Tasks are sorted as they come in the input.
         tasks = sorted(self._tasks.items(), key=lambda item: item[1].first_row)
         return Summary(
             rollouts=self._all.rollouts,
@@ -705,6 +763,7 @@ class Tally:
         )
 
     def _summarize_task(self, task: _TaskTally) -> TaskSummary:
+        """Return the summary of one task."""
         return TaskSummary(
             rollouts=task.rollouts,
             scored=task.scored,
@@ -714,6 +773,6 @@ class Tally:
         )
 
     def _estimate_score(self, scores: Mean) -> MeanEstimate:
-        """Return the mean of scores. Its interval has only scores that are possible."""
+        """Return the mean of scores. Its interval is limited to scores that are possible."""
         estimate = scores.estimate()
         return estimate.within(0.0, 1.0) if self._is_unit_scale else estimate
