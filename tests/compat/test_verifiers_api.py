@@ -299,7 +299,7 @@ def test_a_server_that_never_answers_is_an_error(monkeypatch, tmp_path):
     code = f"import os, pathlib, time; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
     monkeypatch.setattr("assay.compat.verifiers.tool_environments.CONNECT_SECONDS", 3)
     with pytest.raises(
-        vf.InfraError, match="of the MCP servers 'mute', one did not answer within 3 s"
+        vf.InfraError, match="one of the MCP servers 'mute' did not answer within 3 s"
     ):
         vf.MCPEnv(
             [{"name": "mute", "command": sys.executable, "args": ["-c", code]}],

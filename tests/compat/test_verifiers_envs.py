@@ -179,7 +179,7 @@ def test_example_data_comes_with_questions_and_answers(monkeypatch):
     assert asked == [("openai/gsm8k", "main", "train")] * 2
     assert dataset.column_names == ["question", "answer"]
     assert all(row["question"] == f"{row['answer']}?" for row in dataset)
-    with pytest.raises(ValueError, match=r"'nothing' is no example that we know: use gsm8k"):
+    with pytest.raises(ValueError, match=r"unknown example data 'nothing': use gsm8k"):
         vf.load_example_dataset("nothing")
 
 

@@ -60,7 +60,7 @@ async def test_a_game_that_raises_or_hangs_is_an_error_of_its_rollout(packages):
     assert (first["error"]["error"], first["stop_condition"]) == ("KeyError", "has_error")
     assert "the board is lost" in first["error"]["error_chain_repr"]
     assert (
-        "step took more than 2 s: give more by seconds_per_call="
+        "step took more than 2 s: allow more time with seconds_per_call="
         in second["error"]["error_chain_repr"]
     )
     assert (third["error"], third["metrics"]["num_turns"]) == (None, 3.0)
@@ -77,7 +77,7 @@ async def test_an_answer_that_cannot_be_scored_is_unscored(packages):
     first, second, third = results.outputs
     assert first["errors"] == {"check_answer_reward_func": "ValueError: no number"}
     assert second["errors"] == {
-        "check_answer_reward_func": "TimeoutError: score_answer took more than 2 s: give more by seconds_per_call="
+        "check_answer_reward_func": "TimeoutError: score_answer took more than 2 s: allow more time with seconds_per_call="
     }
     assert (third["reward"], third["errors"]) == (1.0, {})
 

@@ -1,4 +1,4 @@
-"""load_example_dataset loads a data set to try things on; beside it the small functions of `verifiers.utils`."""
+"""Load well-known data sets; and the small functions of `verifiers.utils`."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from assay.envs.base_env import await_if_needed
 from assay.errors import import_extra
 from assay.redaction import get_logger
 
-# In their words, spaces included: what a model is asked is part of its score.
+# Exactly as in verifiers, with its spaces, since the score of a model depends on its prompt.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
 THINK_BOXED_SYSTEM_PROMPT = "Think step-by-step inside <think>...</think> tags.     Then, give your final answer inside \\boxed{}."
 _logger = get_logger("assay")
@@ -58,13 +58,18 @@ def load_example_dataset(
 
 
 def get_preprocess_fn(name: str, seed: int = 0) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the function that turns a row of a well-known data set into question and answer."""
     if name not in _SOURCES:
-        raise ValueError(f"{name!r} is no example that we know: use {', '.join(_SOURCES)}")
-    return partial(_question, _SOURCES[name], seed)
+        raise ValueError(f"unknown example data {name!r}: use {', '.join(_SOURCES)}")
+    return partial(_preprocess_row, _SOURCES[name], seed)
 
 
-def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the question and the answer of a row, in the form that the source describes."""
+def _preprocess_row(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the question and the answer of a row of the data set that `source` describes.
+
+    `source` is an entry of `example_data.json`. It names the columns of the question, the answer and
+    the options of a multiple-choice question, which become part of the question.
+    """
     question = row[source["question"]]
     answer = row[source["answer"]]
     options: Any = row.get(source.get("options", ""))
@@ -100,6 +105,10 @@ def format_dataset(
     answer_key: str = "answer",
     map_kwargs: dict[str, Any] | None = None,
 ) -> Any:
+    """Return a Hugging Face data set with the columns `example_id` and `prompt`.
+
+    An `example_id` that is not a number is kept as `src_id`.
+    """
     if "example_id" in dataset.column_names and not isinstance(dataset["example_id"][0], int):
         dataset = dataset.rename_column("example_id", "src_id")
     if "example_id" not in dataset.column_names:
@@ -132,9 +141,12 @@ def maybe_retry(
     max_wait: float = 60.0,
     error_types: tuple[type[Exception], ...] = (InfraError, InvalidModelResponseError),
 ) -> Callable[..., Any]:
-    """The same function, called again after a pause while a state that it returns has an error of these types."""
+    """Return a function that calls `func`, and again if a state that it returns has such an error.
 
-    async def retried(*args: Any, **kwargs: Any) -> Any:
+    Before it calls it again, it waits for `initial` seconds, and then twice as long each time.
+    """
+
+    async def call_with_retry(*args: Any, **kwargs: Any) -> Any:
         for number in range(max_retries):
             result: Any = await func(*args, **kwargs)
             states = cast("list[Any]", result if isinstance(result, list) else [result])
@@ -143,19 +155,22 @@ def maybe_retry(
             await asyncio.sleep(min(initial * 2.0**number, max_wait))
         return await func(*args, **kwargs)
 
-    return retried if max_retries > 0 else func
+    return call_with_retry if max_retries > 0 else func
 
 
 async def maybe_semaphore(limit: int | None = None) -> AbstractAsyncContextManager[Any]:
+    """Return a semaphore, or a context manager that does nothing if there is no limit."""
     return asyncio.Semaphore(limit) if limit and limit > 0 else nullcontext()
 
 
 async def with_sem(sem: AbstractAsyncContextManager[Any], coro: Coroutine[Any, Any, Any]) -> Any:
+    """Return the result of a coroutine, which runs inside a semaphore."""
     try:
         async with sem:
             return await coro
     finally:
-        coro.close()  # it was not begun when the waiting for the semaphore was cancelled
+        # If the wait for the semaphore is cancelled, the coroutine has not been awaited.
+        coro.close()
 
 
 THREAD_LOCAL_STORAGE = threading.local()
@@ -164,44 +179,55 @@ THREAD_LOCAL_STORAGE = threading.local()
 def get_or_create_thread_attr(
     key: str, factory: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """A value of this thread alone, made when it is first asked for."""
+    """Return a value that belongs to the current thread; `factory` makes it at first use."""
     if getattr(THREAD_LOCAL_STORAGE, key, None) is None:
         setattr(THREAD_LOCAL_STORAGE, key, factory(*args, **kwargs))
     return getattr(THREAD_LOCAL_STORAGE, key)
 
 
 def get_or_create_thread_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of the current thread, which is made at first use."""
     loop = get_or_create_thread_attr("loop", asyncio.new_event_loop)
     asyncio.set_event_loop(loop)
     return loop
 
 
 def ensure_keys(keys: list[str]) -> None:
-    if missing := [key for key in keys if not os.environ.get(key)]:
+    """Raise `MissingKeyError` if one of these environment variables is not set."""
+    missing = [key for key in keys if not os.environ.get(key)]
+    if missing:
         raise MissingKeyError(missing)
 
 
 def concat_messages(messages_list: list[Any]) -> Any:
-    every = [
-        said
-        for each in messages_list
-        for said in (cast("Any", each) if isinstance(each, list) else [each])
-    ]
-    return "".join(every) if every and all(isinstance(said, str) for said in every) else every
+    """Return chats, messages and texts as one list, or as one text if there are only texts."""
+    messages: list[Any] = []
+    for item in messages_list:
+        if isinstance(item, list):
+            messages += cast("list[Any]", item)
+        else:
+            messages.append(item)
+    if messages and all(isinstance(message, str) for message in messages):
+        return "".join(messages)
+    return messages
 
 
 async def parse_response_message(response: Any, message_type: str = "chat") -> Any:
-    said: Any = getattr(response, "choices", None)
-    message = said[0].message if said else to_chat_message(response.message)
-    return message.content or "" if message_type == "completion" else [message]
+    """Return the message of a response as a list, or its text for the type "completion"."""
+    choices: Any = getattr(response, "choices", None)
+    message = choices[0].message if choices else to_chat_message(response.message)
+    if message_type == "completion":
+        return message.content or ""
+    return [message]
 
 
 async def parse_is_truncated(response: Any, message_type: str = "chat") -> bool:
+    """Return whether a response reached the limit of tokens."""
     return response.choices[0].finish_reason == "length"
 
 
-async def parse_response_tokens(response: Any, *unneeded: Any, **given: Any) -> None:
-    """Nothing, since no model here tells its tokens by number."""
+async def parse_response_tokens(response: Any, *args: Any, **kwargs: Any) -> None:
+    """Return None, since no model here reports the ids of its tokens."""
 
 
 def setup_logging(
@@ -212,7 +238,7 @@ def setup_logging(
     console_logging: bool = True,
     file_logging: bool = False,
 ) -> None:
-    """Log to the console, to a file or to both, and nowhere else; with the level None nowhere at all."""
+    """Log to the console, to a file or to both, and nowhere else. The level None turns logging off."""
     if file_logging and log_file is None:
         raise ValueError("file_logging=True needs a file: give its path as log_file=")
     _logger.handlers.clear()
@@ -220,36 +246,46 @@ def setup_logging(
     if level is None:
         return
     _logger.setLevel(level.upper())
-    console = [logging.StreamHandler()] if console_logging else []
-    file = [logging.FileHandler(log_file, encoding="utf-8")] if file_logging and log_file else []
-    line = log_format or "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
-    for handler in (*console, *file):
-        handler.setFormatter(logging.Formatter(line, date_format or "%Y-%m-%d %H:%M:%S"))
+    handlers: list[logging.Handler] = []
+    if console_logging:
+        handlers.append(logging.StreamHandler())
+    if file_logging and log_file:
+        handlers.append(logging.FileHandler(log_file, encoding="utf-8"))
+    formatter = logging.Formatter(
+        log_format or "%(asctime)s - %(name)s - %(levelname)s - %(message)s",
+        date_format or "%Y-%m-%d %H:%M:%S",
+    )
+    for handler in handlers:
+        handler.setFormatter(formatter)
         _logger.addHandler(handler)
 
 
 @contextmanager
 def log_level(level: str | int) -> Generator[None]:
-    """Log from this level on inside a `with` block, and as before after it."""
-    before = _logger.level
+    """Log only messages of at least this level inside a `with` block."""
+    previous_level = _logger.level
     _logger.setLevel(level.upper() if isinstance(level, str) else level)
     try:
         yield
     finally:
-        _logger.setLevel(before)
+        _logger.setLevel(previous_level)
 
 
 quiet_verifiers = partial(log_level, "WARNING")
 
 
 def make_dataset(results: Any) -> Any:
-    """Results as a Hugging Face data set: ours, or the outputs of others as they are."""
-    ours = getattr(results, "to_dataset", None)
-    return ours() if ours else import_module("datasets").Dataset.from_list(list(results["outputs"]))
+    """Return the results of an evaluation as a Hugging Face data set.
+
+    They may be ours, or a mapping with `outputs`.
+    """
+    if hasattr(results, "to_dataset"):
+        return results.to_dataset()
+    return import_module("datasets").Dataset.from_list(list(results["outputs"]))
 
 
 def make_serializable(value: object) -> Any:
-    """What stands in JSON for a value that it cannot hold: give it to `json.dumps` as `default`."""
+    """Return what to write for a value that JSON cannot represent: the `default` of `json.dumps`."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
     if isinstance(value, BaseModel):
@@ -260,19 +296,18 @@ def make_serializable(value: object) -> Any:
 
 
 def extract_usage_tokens(response: Any) -> tuple[int, int]:
-    """The tokens that were sent and said, in the words of either API."""
+    """Return the input and output tokens that a response reports, by the names of either API."""
     usage: Any = getattr(response, "usage", None) or {}
-    told = cast("dict[str, Any]", usage if isinstance(usage, dict) else vars(usage)).get
-    sent, said = (
-        told("prompt_tokens") or told("input_tokens"),
-        told("completion_tokens") or told("output_tokens"),
-    )
-    return int(sent or 0), int(said or 0)
+    counts = cast("dict[str, Any]", usage if isinstance(usage, dict) else vars(usage))
+    input_tokens = counts.get("prompt_tokens") or counts.get("input_tokens") or 0
+    output_tokens = counts.get("completion_tokens") or counts.get("output_tokens") or 0
+    return int(input_tokens), int(output_tokens)
 
 
 def get_error_chain(
     error: BaseException | None, parent_type: type[BaseException] | None = None
 ) -> list[BaseException]:
+    """Return an error and its causes, up to the first one that is not of `parent_type`."""
     if error is None or not isinstance(error, parent_type or BaseException):
         return []
     return [error, *get_error_chain(error.__cause__, parent_type)]
@@ -282,11 +317,13 @@ get_vf_error_chain = partial(get_error_chain, parent_type=Error)
 
 
 class ErrorChain:
-    # By the names of the types, so that failures of one kind are counted together.
+    """An error and its causes. Chains of the same types are equal, so that they can be counted."""
+
     def __init__(
         self, error: BaseException, build_error_chain: Callable[..., list[Any]] = get_error_chain
     ) -> None:
-        self.root_error, self.chain = error, build_error_chain(error)
+        self.root_error = error
+        self.chain = build_error_chain(error)
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -305,6 +342,7 @@ class ErrorChain:
 
 
 def error_info(error: BaseException) -> dict[str, str]:
+    """Return an error as verifiers saves it: its type, and the chain of its causes as text."""
     chain = ErrorChain(error)
     return {
         "error": type(error).__name__,
@@ -314,16 +352,22 @@ def error_info(error: BaseException) -> dict[str, str]:
 
 
 def error_type_name(error: object) -> str | None:
+    """Return the name of the type of an error, or of a saved one; None for anything else."""
     if isinstance(error, BaseException):
         return type(error).__name__
-    name = cast("Mapping[str, object]", error).get("error") if isinstance(error, Mapping) else None
+    if not isinstance(error, Mapping):
+        return None
+    name = cast("Mapping[str, object]", error).get("error")
     return name if isinstance(name, str) else None
 
 
 def error_info_to_exception(
     error: Mapping[str, Any], error_types: Sequence[type[Exception]]
 ) -> Exception | None:
-    """Return an error of the first of these types that the chain names; None if it names none."""
+    """Return a saved error as an exception: of the first of these types that its chain names.
+
+    It is None if the chain names none of them.
+    """
     name = error.get("error")
     chain = str(error.get("error_chain_str") or name or "")
     message = str(error.get("error_chain_repr") or name or "")

@@ -22,8 +22,8 @@ class EndpointClientConfig(Config):
 class ClientConfig(Config):
     """The address of a model and how it is asked. It can be given wherever a client can."""
 
-    def __init__(self, *settings: Mapping[str, Any], **fields: Any) -> None:
-        super().__init__(*settings, **fields)
+    def __init__(self, record: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
+        super().__init__(record, **fields)
         endpoints = [EndpointClientConfig(endpoint) for endpoint in self.endpoint_configs]
         if endpoints:
             self["endpoint_configs"] = endpoints

@@ -1,4 +1,7 @@
-"""Messages, tools and replies have their fields by key, as ours do, and by attribute, as those of `verifiers` do."""
+"""Messages, tools and responses whose fields can be read by key, as in assay, or as attributes.
+
+The classes have the names of those of `verifiers`.
+"""
 
 import json
 import re
@@ -16,17 +19,21 @@ from assay.redaction import get_logger
 
 
 class AttributeRecord(dict[str, Any]):
-    """A dict whose fields are attributes too. Fields that it may have, and has not, are None."""
+    """A dict whose fields are attributes, too.
+
+    Keywords of a class definition, such as `role="user"`, are the defaults of its fields.
+    """
 
     __slots__ = ()
-    _fixed: ClassVar[dict[str, Any]] = {}
-    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    _defaults: ClassVar[dict[str, Any]] = {}
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()  # fields that are None if they are not set
 
-    def __init_subclass__(cls, **fixed: Any) -> None:
-        cls._fixed = cls._fixed | fixed
+    def __init_subclass__(cls, **defaults: Any) -> None:
+        cls._defaults = cls._defaults | defaults
 
-    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
-        super().__init__({**self._fixed, **(given[0] if given else {}), **fields})
+    def __init__(self, record: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
+        """Copy a record, with these fields changed or added."""
+        super().__init__({**self._defaults, **(record or {}), **fields})
 
     def __missing__(self, name: str) -> Any:
         if name in self.OPTIONAL:
@@ -43,22 +50,26 @@ class AttributeRecord(dict[str, Any]):
         self[name] = value
 
     def model_dump(self, *, exclude_none: bool = False, **options: Any) -> dict[str, Any]:
-        every = {**dict.fromkeys(self.OPTIONAL), **self}
-        return {
-            name: value for name, value in every.items() if value is not None or not exclude_none
-        }
+        """Return all fields as a plain dict, with None for those that are not set."""
+        fields = {**dict.fromkeys(self.OPTIONAL), **self}
+        if not exclude_none:
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, **options: Any) -> Self:
+        """Return a copy with these fields changed."""
         return type(self)(self, **(update or {}))
 
     @classmethod
-    def model_validate(cls, given: Mapping[str, Any]) -> Self:
-        return cls(given)
+    def model_validate(cls, record: Mapping[str, Any]) -> Self:
+        return cls(record)
 
 
 class _Message(AttributeRecord):
-    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
-        super().__init__(*given, **fields)
+    """A message whose content is a text or a list of parts."""
+
+    def __init__(self, record: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
+        super().__init__(record, **fields)
         if isinstance(self.get("content"), list):
             self["content"] = [from_raw_content_part(part) for part in self["content"]]
 
@@ -66,6 +77,7 @@ class _Message(AttributeRecord):
 class SystemMessage(_Message, role="system"):
     @classmethod
     def from_path(cls, path: Any) -> Self:
+        """Return a message with the text of a file."""
         return cls(content=Path(path).read_text(encoding="utf-8"))
 
 
@@ -88,12 +100,19 @@ class InputAudioContentPart(AttributeRecord, type="input_audio"): ...
 
 
 class ToolCall(AttributeRecord, type="function"):
-    """One call, in the form that endpoints take; `name` and `arguments` are those of its `function`."""
+    """A call in OpenAI's form, `{"type": "function", "function": {...}}`.
 
-    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
-        every = {**(given[0] if given else {}), **fields}
-        own = {name: every.pop(name) for name in ("name", "arguments") if name in every}
-        super().__init__(every, function=AttributeRecord(every.get("function") or {}, **own))
+    In verifiers the `name` and the `arguments` of the function are fields of the call, so they can
+    be given and read here as well.
+    """
+
+    def __init__(self, record: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
+        call = {**(record or {}), **fields}
+        function = AttributeRecord(call.get("function") or {})
+        for name in ("name", "arguments"):
+            if name in call:
+                function[name] = call.pop(name)
+        super().__init__(call, function=function)
 
     def __missing__(self, name: str) -> Any:
         if name in ("name", "arguments"):
@@ -101,31 +120,38 @@ class ToolCall(AttributeRecord, type="function"):
         raise KeyError(name)
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
+        """Return the call as in verifiers, with the fields of its function."""
         return {"id": self.get("id"), "name": self.name, "arguments": self.arguments}
 
 
 class AssistantMessage(_Message, role="assistant", content=None):
+    """A message of the model."""
+
     OPTIONAL = ("reasoning_content", "thinking_blocks", "tool_calls")
 
-    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
-        super().__init__(*given, **fields)
+    def __init__(self, record: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
+        super().__init__(record, **fields)
         if self.get("tool_calls"):
             self["tool_calls"] = [ToolCall(call) for call in self["tool_calls"]]
 
 
+_RESPONSE_FIELDS = ("finish_reason", "is_truncated", "tokens")
+
+
 class ResponseMessage(AssistantMessage):
-    OPTIONAL = (*AssistantMessage.OPTIONAL, "finish_reason", "is_truncated", "tokens")
+    """The message of a response, with fields that say how it ended."""
+
+    OPTIONAL = (*AssistantMessage.OPTIONAL, *_RESPONSE_FIELDS)
 
 
 def to_chat_message(message: Mapping[str, Any]) -> AssistantMessage:
-    """The message of a response as it stands in a chat."""
-    return AssistantMessage(
-        {k: v for k, v in message.items() if k not in ResponseMessage.OPTIONAL[-3:]}
-    )
+    """Return the message of a response as a message of a chat, without those fields."""
+    fields = {name: value for name, value in message.items() if name not in _RESPONSE_FIELDS}
+    return AssistantMessage(fields)
 
 
 class Tool(AttributeRecord):
-    """What a model is told about a tool: `name`, `description` and a JSON schema of `parameters`."""
+    """A tool as a model sees it: `name`, `description` and a JSON schema of `parameters`."""
 
     OPTIONAL = ("strict",)
 
@@ -159,69 +185,89 @@ def to_oai_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _warn_once = cache(get_logger("assay").warning)
-_KINDS = {
+_MESSAGE_CLASSES = {
     "system": SystemMessage,
     "user": UserMessage,
     "assistant": AssistantMessage,
     "tool": ToolMessage,
 }
-_PARTS = {
+_PART_CLASSES = {
     "text": TextContentPart,
     "image_url": ImageUrlContentPart,
     "input_audio": InputAudioContentPart,
 }
 
 
+def _is_typed_chat(value: object) -> bool:
+    """Return whether a value is a list of messages of these classes."""
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(message, AttributeRecord) for message in cast("list[Any]", value))
+
+
 def to_typed_chat(value: object, field_name: str = "messages") -> list[Any]:
-    """A chat with messages of these classes; those that have one are kept as they are."""
-    chat = cast("list[Any]", value)
-    if type(value) is not list or not all(isinstance(message, AttributeRecord) for message in chat):
-        chat = read_messages(cast("object", value), field_name)
-    return as_records(chat)
+    """Return a text or a chat as messages of these classes. Those that are already are kept.
+
+    `field_name` is what an error calls the value.
+    """
+    if type(value) is list and _is_typed_chat(cast("list[Any]", value)):
+        return as_records(cast("list[Any]", value))
+    return as_records(read_messages(value, field_name))
 
 
 def as_records(chat: Sequence[Any]) -> list[Any]:
-    """Messages of these classes for plain ones."""
-    # A text without a role is what the user says, for an endpoint of chats.
-    chat = [UserMessage(m, role="user") if m["role"] == "text" else m for m in chat]
-    return [
-        m if isinstance(m, AttributeRecord) else _KINDS.get(m["role"], AttributeRecord)(m)
-        for m in chat
-    ]
+    """Return the messages of a chat as messages of these classes."""
+    records: list[Any] = []
+    for message in chat:
+        if message["role"] == "text":
+            # An endpoint for chats takes a text without a role as a message of the user.
+            message = UserMessage(message, role="user")
+        elif not isinstance(message, AttributeRecord):
+            message = _MESSAGE_CLASSES.get(message["role"], AttributeRecord)(message)
+        records.append(message)
+    return records
 
 
 def normalize_messages(value: Any, *, field_name: str = "messages") -> list[Any]:
-    """A text or a chat as messages of these classes; other objects with `role` and `content` are kept as they are."""
+    """Return a text or a chat as messages of these classes.
+
+    Other objects with `role` and `content` are kept as they are.
+    """
     chat: list[Any] = [TextMessage(content=value)] if isinstance(value, str) else [*value]
-    if strange := [
-        m
-        for m in chat
-        if not isinstance(m, dict) and not (hasattr(m, "role") and hasattr(m, "content"))
-    ]:
-        raise TypeError(
-            f"{field_name} has an item of type {type(strange[0]).__name__}: give messages, or their dicts"
-        )
-    return [m if hasattr(m, "role") else from_raw_message(m) for m in chat]
+    messages: list[Any] = []
+    for message in chat:
+        is_dict = isinstance(cast("object", message), dict)
+        has_fields = hasattr(message, "role") and hasattr(message, "content")
+        if not is_dict and not has_fields:
+            raise TypeError(
+                f"{field_name} has an item of type {type(message).__name__}: "
+                "give messages, or their dicts"
+            )
+        messages.append(message if hasattr(message, "role") else from_raw_message(message))
+    return messages
 
 
 def maybe_normalize_messages(value: Any, *, field_name: str = "messages") -> list[Any]:
-    """As `normalize_messages`, with a warning the first time; a list of messages of these classes is kept as it is."""
-    if isinstance(value, list) and all(
-        isinstance(message, AttributeRecord) for message in cast("list[Any]", value)
-    ):
-        return cast("list[Any]", value)
+    """Return what `normalize_messages` does, with a warning the first time.
+
+    A list of messages of these classes is returned unchanged, without a warning.
+    """
+    if _is_typed_chat(value):
+        return value
     _warn_once(
-        f"{field_name} has dicts or texts, which have to be read each time: give vf.UserMessage and its kin"
+        f"{field_name} has dicts or texts, which have to be converted each time: "
+        "give vf.UserMessage and the like"
     )
     return normalize_messages(value, field_name=field_name)
 
 
 def from_raw_message(message: Mapping[str, Any]) -> Any:
-    kinds = {**_KINDS, "text": TextMessage}
+    """Return a dict as a message of the class for its role."""
+    classes = {**_MESSAGE_CLASSES, "text": TextMessage}
     role = message["role"]
-    if role not in kinds:
-        raise ValueError(f"Unknown role: {role}: give one of {', '.join(kinds)}")
-    typed_message = kinds[role](message)
+    if role not in classes:
+        raise ValueError(f"Unknown role: {role}: give one of {', '.join(classes)}")
+    typed_message = classes[role](message)
     if role == "assistant":
         for call in typed_message.get("tool_calls") or ():
             _complete_call(call)
@@ -242,29 +288,33 @@ def _complete_call(call: Any) -> None:
 
 
 def from_raw_content_part(part: Any) -> Any:
-    kind = _PARTS.get(_fields(part).get("type", ""))
-    if kind is None:
+    """Return a part of a message as one of these classes; one of an unknown type is unchanged."""
+    part_class = _PART_CLASSES.get(_get_fields(part).get("type", ""))
+    if part_class is None:
         return part
-    # A table has a cell for every field that any part has.
-    return kind(
-        {n: AttributeRecord(v) if _fields(v) else v for n, v in part.items() if v is not None}
-    )
+    fields: dict[str, Any] = {}
+    for name, value in part.items():
+        # A part from a table has a cell, which may be None, for every field that any part has.
+        if value is not None:
+            fields[name] = AttributeRecord(value) if _get_fields(value) else value
+    return part_class(fields)
 
 
-def _fields(message: object) -> dict[str, Any]:
-    return cast(
-        "dict[str, Any]", message if isinstance(message, dict) else getattr(message, "__dict__", {})
-    )
+def _get_fields(message: object) -> dict[str, Any]:
+    """Return the fields of a dict or of an object; of anything else, such as a text, there are none."""
+    if isinstance(message, dict):
+        return cast("dict[str, Any]", message)
+    return getattr(message, "__dict__", {})
 
 
 def message_to_printable(message: Any) -> Any:
     """Return the message with its parts joined to one text, with `[image]` and `[audio]` for media."""
-    fields = _fields(message)
+    fields = _get_fields(message)
     if not isinstance(fields.get("content"), list):
         return message
     placeholders = {"image_url": "[image]", "input_audio": "[audio]", "audio": "[audio]"}
     texts: list[str] = []
-    for part in map(_fields, fields["content"]):
+    for part in map(_get_fields, fields["content"]):
         kind = part.get("type", "")
         text = part.get("text") if kind == "text" else placeholders.get(kind)
         if isinstance(text, str):
@@ -280,24 +330,34 @@ def message_to_printable(message: Any) -> Any:
 
 
 def serialize_message_for_output(message: Any) -> Any:
-    """The message with its parts in the form of OpenAI, and with no field that is unknown there."""
-    fields = _fields(message)
+    """Return the message with its parts in OpenAI's form, and only with fields that exist there."""
+    fields = _get_fields(message)
     if not isinstance(fields.get("content"), list):
         return message
-    parts = [part for part in map(_plain_part, fields["content"]) if part is not None]
-    names = ("reasoning_content", "tool_calls", "tool_call_id", "name")
-    kept = {name: fields[name] for name in names if fields.get(name) is not None}
-    if "tool_calls" in kept:
-        kept["tool_calls"] = [
-            call.model_dump() if isinstance(call, ToolCall) else call for call in kept["tool_calls"]
-        ]
-    return {"role": fields.get("role"), "content": parts, **kept}
+    parts = [_to_oai_part(part) for part in fields["content"]]
+    serialized: dict[str, Any] = {
+        "role": fields.get("role"),
+        "content": [part for part in parts if part is not None],
+    }
+    for name in ("reasoning_content", "tool_calls", "tool_call_id", "name"):
+        if fields.get(name) is not None:
+            serialized[name] = fields[name]
+    if "tool_calls" in serialized:
+        calls: list[Any] = []
+        for call in serialized["tool_calls"]:
+            calls.append(call.model_dump() if isinstance(call, ToolCall) else call)
+        serialized["tool_calls"] = calls
+    return serialized
 
 
-def _plain_part(part: Any) -> Any:
-    """A part in the form of OpenAI; None for a text or an image that is not there."""
-    fields = _fields(part)
-    if fields.get("type") == "audio":  # whose fields may stand in it
+def _to_oai_part(part: Any) -> Any:
+    """Return a part of a message in OpenAI's form; None for a text or an image without content.
+
+    A part of an unknown type is unchanged. Audio that cannot be sent becomes the text `[audio]`.
+    """
+    fields = _get_fields(part)
+    if fields.get("type") == "audio":
+        # Its `data` and `format` may be in `input_audio`, or in the part itself.
         fields = {"input_audio": fields, **fields, "type": "input_audio"}
     match fields:
         case {"type": "text", "text": str(text)}:
@@ -315,97 +375,123 @@ def _plain_part(part: Any) -> Any:
             return None if fields.get("type") in ("text", "image_url") else part
 
 
-def _each(change: Callable[[Any], Any], messages: Any) -> Any:
-    return cast("Any", messages) if isinstance(messages, str) else [*map(change, messages or [])]
+def _convert_chat(convert_message: Callable[[Any], Any], messages: Any) -> Any:
+    """Return a chat with every message converted; a text is unchanged, and None is an empty chat."""
+    if isinstance(messages, str):
+        return messages
+    chat: list[Any] = messages or []
+    return [convert_message(message) for message in chat]
 
 
-messages_to_printable = partial(_each, message_to_printable)
-serialize_messages_for_output = partial(_each, serialize_message_for_output)
+messages_to_printable = partial(_convert_chat, message_to_printable)
+serialize_messages_for_output = partial(_convert_chat, serialize_message_for_output)
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def format_messages(messages: Any) -> Any:
-    """A chat as a `Text` of rich, in colours; characters that a terminal cannot show are replaced."""
-    text = import_extra("rich.text", "a chat in colours", extra="cli").Text
-    chat = (
-        [[(messages, "")]]
-        if isinstance(messages, str)
-        else [_styled(_fields(message)) for message in messages]
-    )
-    shown = [[(_UNPRINTABLE.sub("\ufffd", said), style) for said, style in parts] for parts in chat]
-    return text("\n\n").join([text.assemble(*parts) for parts in shown])
+    """Return a chat as a coloured `Text` of rich, without characters that a terminal cannot show."""
+    rich_text = import_extra("rich.text", "a chat in colours", extra="cli").Text
+    if isinstance(messages, str):
+        styled_messages = [[(messages, "")]]
+    else:
+        styled_messages = [_style_message(_get_fields(message)) for message in messages]
+    texts: list[Any] = []
+    for pieces in styled_messages:
+        printable = [(_UNPRINTABLE.sub("\ufffd", piece), style) for piece, style in pieces]
+        texts.append(rich_text.assemble(*printable))
+    return rich_text("\n\n").join(texts)
 
 
-def _styled(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The parts of a message, each with its style."""
+def _style_message(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the pieces of a message's text, each with its style."""
     style = "bright_cyan" if message.get("role") == "assistant" else "bright_magenta"
-    parts = [(f"{message.get('role', '')}: ", "bold")]
-    thought, content = message.get("reasoning_content"), message.get("content")
-    if isinstance(thought, str) and thought.strip():
-        parts += [
-            ("\n", ""),
-            ("[reasoning]\n", "dim"),
-            (thought, "dim"),
-            ("\n\n" if content else "\n", ""),
-        ]
+    pieces = [(f"{message.get('role', '')}: ", "bold")]
+    reasoning = message.get("reasoning_content")
+    content = message.get("content")
+    if isinstance(reasoning, str) and reasoning.strip():
+        pieces.append(("\n", ""))
+        pieces.append(("[reasoning]\n", "dim"))
+        pieces.append((reasoning, "dim"))
+        pieces.append(("\n\n" if content else "\n", ""))
     if content:
-        parts.append((str(content), style))
+        pieces.append((str(content), style))
     for call in message.get("tool_calls") or ():
-        called = _fields(json.loads(call) if isinstance(call, str) else call)
-        function = _fields(called.get("function") or called)
-        given: object = function.get("arguments") or {}
-        told = {
-            "name": function.get("name", ""),
-            "args": given if isinstance(given, str) else json.dumps(given),
-        }
-        parts.append((f"\n\n[tool call]\n{json.dumps(told, indent=2, ensure_ascii=False)}", style))
-    return parts
+        call_fields = _get_fields(json.loads(call) if isinstance(call, str) else call)
+        function = _get_fields(call_fields.get("function") or call_fields)
+        arguments: object = function.get("arguments") or {}
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        shown_call = {"name": function.get("name", ""), "args": arguments}
+        shown_json = json.dumps(shown_call, indent=2, ensure_ascii=False)
+        pieces.append((f"\n\n[tool call]\n{shown_json}", style))
+    return pieces
 
 
 def sanitize_tool_calls(messages: Any) -> Any:
-    # Each call as JSON text, for tables, whose columns have one type.
-    return (
-        [*map(_sanitized, cast("list[Any]", messages))] if isinstance(messages, list) else messages
-    )
+    """Return a chat with each tool call as JSON text, for tables, whose columns have one type."""
+    if not isinstance(messages, list):
+        return messages
+    return [_sanitize_message(message) for message in cast("list[Any]", messages)]
 
 
-def _sanitized(message: Any) -> Any:
-    fields = _fields(message)
-    if not (calls := fields.get("tool_calls")):
+def _sanitize_message(message: Any) -> Any:
+    """Return a message with each tool call as JSON text; one without calls is unchanged."""
+    fields = _get_fields(message)
+    if not fields.get("tool_calls"):
         return message
-    calls = [json.loads(call) if isinstance(call, str) else call for call in calls]
-    told = [
-        json.dumps(call if type(call) is dict else call.model_dump(exclude_none=True))
-        for call in calls
-    ]
-    content = (
-        fields.get("content", "") if not hasattr(message, "role") else fields.get("content") or ""
-    )
-    thought = {n: fields[n] for n in ("reasoning_content",) if isinstance(fields.get(n), str)}
-    return {"role": fields["role"], "content": content, "tool_calls": told, **thought}
+    call_texts: list[str] = []
+    for call in fields["tool_calls"]:
+        if isinstance(call, str):
+            call = json.loads(call)
+        if type(call) is not dict:
+            call = call.model_dump(exclude_none=True)
+        call_texts.append(json.dumps(call))
+    content = fields.get("content", "")
+    if hasattr(message, "role"):  # as in verifiers, the content of a plain dict may stay None
+        content = content or ""
+    sanitized: dict[str, Any] = {
+        "role": fields["role"],
+        "content": content,
+        "tool_calls": call_texts,
+    }
+    if isinstance(fields.get("reasoning_content"), str):
+        sanitized["reasoning_content"] = fields["reasoning_content"]
+    return sanitized
 
 
 class Response(AttributeRecord):
-    """A model's reply: `message`, as from 0.1.11 on, and `choices`, as before."""
+    """A model's response: `message`, as since 0.1.11, and `choices`, as before."""
 
     OPTIONAL = ("id", "created", "model", "usage")
 
     @classmethod
     def of(cls, reply: Reply, turn: int) -> Self:
+        """Return the response for a reply of our models. `turn` makes the ids of its calls unique."""
         message = AssistantMessage(assistant_message(reply, turn))
-        ended = reply.finish_reason
-        asked, said = reply.usage.prompt, reply.usage.completion
         usage = AttributeRecord(
-            prompt_tokens=asked,
-            completion_tokens=said,
+            prompt_tokens=reply.usage.prompt,
+            completion_tokens=reply.usage.completion,
             reasoning_tokens=0,
-            total_tokens=asked + said,
+            total_tokens=reply.usage.prompt + reply.usage.completion,
         )
-        whole = ResponseMessage(
-            message, finish_reason=ended, is_truncated=ended == "length", tokens=None
+        response_message = ResponseMessage(
+            message,
+            finish_reason=reply.finish_reason,
+            is_truncated=reply.finish_reason == "length",
+            tokens=None,
         )
         choice = AttributeRecord(
-            index=0, message=message, text=reply.text, finish_reason=ended, logprobs=None
+            index=0,
+            message=message,
+            text=reply.text,
+            finish_reason=reply.finish_reason,
+            logprobs=None,
         )
-        told = {"id": "", "created": int(time.time()), "model": reply.model, "usage": usage}
-        return cls(told, message=whole, choices=[choice])
+        return cls(
+            id="",
+            created=int(time.time()),
+            model=reply.model,
+            usage=usage,
+            message=response_message,
+            choices=[choice],
+        )
