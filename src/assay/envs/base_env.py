@@ -67,6 +67,7 @@ def _make_decorator(kind: HookKind, purpose: str) -> HookDecorator:
 
     def decorate(method: Any = None, /, *, priority: int = 0) -> Any:
         def mark(method: Any) -> Any:
+            # `HasHooks` finds the hooks of an object by these attributes.
             setattr(method, kind, True)
             setattr(method, f"{kind}_priority", priority)
             return method
@@ -110,14 +111,16 @@ class HasHooks:
         return {kind: self._list_hooks(kind) for kind in get_args(HookKind)}
 
     def _list_hooks(self, kind: HookKind) -> list[Callable[..., Any]]:
-        names: list[tuple[int, str]] = []  # each after its priority, negated for sorting
+        """Return the methods that are marked as hooks of a kind, in the order of their calls."""
+        priorities_and_names: list[tuple[int, str]] = []  # negated, since the highest comes first
         for name in dir(self):
             # Not `getattr`, which would compute properties.
             attribute: Any = inspect.getattr_static(self, name, None)
-            function = getattr(attribute, "__func__", attribute)
+            function = getattr(attribute, "__func__", attribute)  # of a class or static method
             if callable(function) and getattr(function, kind, False) is True:
-                names.append((-getattr(function, f"{kind}_priority", 0), name))
-        return [getattr(self, name) for _, name in sorted(names)]
+                priority: int = getattr(function, f"{kind}_priority", 0)
+                priorities_and_names.append((-priority, name))
+        return [getattr(self, name) for _, name in sorted(priorities_and_names)]
 
     async def call_all(self, kind: HookKind, *args: Any) -> None:
         """Call every hook of a kind. If one fails, the others are called all the same."""
@@ -125,7 +128,7 @@ class HasHooks:
             try:
                 await self.call_hook(hook, *args)
             except FAILURES as error:
-                if is_stop_request(error):
+                if is_stop_request(error):  # Ctrl-C, for example
                     raise
                 logger.error("%s %s failed: %s", kind, hook.__name__, describe_error(error))
 
@@ -215,7 +218,9 @@ class Environment(HasHooks, ABC):
         self.data_source: str | None = None
         if isinstance(source, str | os.PathLike):
             self.data_source = os.fspath(cast("str | os.PathLike[str]", source))
-        self._examples: dict[str, list[Example] | None] = {}
+        self._examples: dict[str, list[Example] | None] = {}  # those that are read, by data set
+        # Read the data now, so that a wrong row is an error here. A function that returns the data
+        # is called only when they are needed.
         for name, source in self._sources.items():
             if source is not None and not callable(source):
                 self._read_examples(name)
@@ -236,8 +241,8 @@ class Environment(HasHooks, ABC):
     def _read_examples(self, name: str) -> list[Example] | None:
         """Return the examples of `dataset` or `eval_dataset`, which are read only once.
 
-        Unlike those properties, no subclass overrides this. Rollouts are generated for what it
-        returns.
+        Rollouts are generated for these examples, even if a subclass overrides the properties of
+        these names.
         """
         if name not in self._examples:
             self._examples[name] = read_examples(self._sources[name], name, self._example_reader)
@@ -282,8 +287,12 @@ class Environment(HasHooks, ABC):
 
     @property
     def scoring(self) -> Rubric | None:
-        """The rubric that scores rollouts, with all that were added; None if they are all empty."""
-        # Not cached, since criteria may be added to a rubric later.
+        """The rubric that scores rollouts: the environment's, together with those that were added.
+
+        None if no rubric scores anything.
+        """
+        # Not cached, since criteria may be added to a rubric later. One without criteria may score by
+        # methods that its class overrides.
         rubrics = [rubric for rubric in self._list_rubrics() if len(rubric) or rubric.own_methods]
         if len(rubrics) > 1:
             return RubricGroup(rubrics)
@@ -367,6 +376,7 @@ class Environment(HasHooks, ABC):
     async def _evaluate(
         self, client: Any, model: Any, num_examples: int, options: Options
     ) -> Results:
+        # Not `self.get_eval_dataset`: a subclass may show other examples than it asks.
         data = Environment.get_eval_dataset(self)
         examples = select_first(data, num_examples)
         return await self._run_examples(examples, client, model, options, data=data)
@@ -374,11 +384,13 @@ class Environment(HasHooks, ABC):
     async def _generate(
         self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options
     ) -> Results:
+        """Do the work of `generate`, whose arguments these are."""
         if inputs is not None and n_samples is not None:
             raise ValueError(
                 "n_samples are taken from the data set: give n_samples or inputs, not both"
             )
         if inputs is None:
+            # Not `self.get_dataset`: a subclass may show other examples than it asks.
             data = Environment.get_dataset(self)
         else:
             # A `prompt` in the inputs may come from the data set, with the few-shot messages in it.
@@ -396,6 +408,7 @@ class Environment(HasHooks, ABC):
         *,
         data: Sequence[Example],
     ) -> Results:
+        """Generate and score rollouts of these examples, which are some of `data`."""
         check_options(options)
         under_test = client
         if not isinstance(client, ModelUnderTest):
@@ -411,7 +424,8 @@ class Environment(HasHooks, ABC):
             )
         # Again, since the rubric may also be that of another environment, with another parser.
         self._pass_on_parser()
-        if not self._closes_at_exit and self.hooks["teardown"]:
+        # If nobody closes the environment, what it holds is freed when the interpreter ends.
+        if self.hooks["teardown"] and not self._closes_at_exit:
             self._closes_at_exit = True
             atexit.register(self.close)
         return await run_evaluation(self, examples, under_test, options, data=data)
@@ -443,6 +457,7 @@ class Environment(HasHooks, ABC):
         if not isinstance(client, ModelUnderTest):
             client = ModelUnderTest(client, model, sampling_args or self.sampling_args)
         return State(
+            # `copy_nested` copies dicts, and no other mappings.
             input=copy_nested(input if type(input) is dict else dict(input)),
             client=client,
             model=client.name,
@@ -481,11 +496,12 @@ class Environment(HasHooks, ABC):
         """Return the reply of the model under test, which is added to the state's `responses`."""
         messages = self.as_messages(prompt, "the prompt")
         tools = self.tools_of(state) if tools is None else tools
+        # Which of several rollouts of the example this is. A column of the data may have that name.
         sample = state.get("input", {}).get("sample")
+        if type(sample) is not int:
+            sample = 0
         under_test: ModelUnderTest = state["client"]
-        reply = await under_test(
-            messages, tools=tuple(tools), sample=sample if type(sample) is int else 0
-        )
+        reply = await under_test(messages, tools=tuple(tools), sample=sample)
         state.setdefault("responses", []).append(reply)
         return reply
 

@@ -48,7 +48,8 @@ class ExampleReader:
         return [self._make_example(row, number, name) for number, row in enumerate(rows)]
 
     def _make_example(self, row: dict[str, Any], number: int, name: str) -> Example:
-        where = f"row {number} of {name}"
+        """Return a row as an example; `number` is its position in the data set of that name."""
+        where = f"row {number} of {name}"  # for errors
         example = {
             **row,
             "prompt": self._make_prompt(row, where),
@@ -60,7 +61,7 @@ class ExampleReader:
         if self.numbered and type(example_id) is not int:
             example["example_id"] = number
             if example_id is not None:
-                example["src_id"] = example_id
+                example["src_id"] = example_id  # its id in the source
         elif example_id is None:
             row_id = row.get("id")
             example["example_id"] = number if row_id is None else row_id
@@ -74,6 +75,7 @@ class ExampleReader:
         return self.task
 
     def _make_prompt(self, row: Mapping[str, Any], where: str) -> Messages:
+        """Return what the model is asked about a row: by the template, or else by the row itself."""
         template = self.template
         if template is not None and template.user is not None:
             return template.fill(row, where=where)
@@ -82,8 +84,9 @@ class ExampleReader:
         if question is None:
             columns = ", ".join(map(str, row)) or "none"
             raise TableError(f"{where} has the columns {columns}: {COLUMNS_ADVICE}")
+        is_text_prompt = isinstance(question, str) and "prompt" in row
         adds_messages = template is not None or self.system_prompt or self.few_shot
-        if self.keeps_text and not adds_messages and isinstance(question, str) and "prompt" in row:
+        if is_text_prompt and self.keeps_text and not adds_messages:
             return question
         messages = read_messages(question, where)
         if template is not None:
@@ -189,6 +192,7 @@ def _drop_empty_values(value: Any) -> Any:
 
 def copy_nested(value: Any) -> Any:
     """Return a copy of nested dicts and lists, which shares the other values with the original."""
+    # `_dict` and `_list` are `dict` and `list`, for a type checker with items of any type.
     if type(value) is _dict:
         # Most values are texts. Testing for that here is faster than a call for each.
         return {
@@ -200,7 +204,10 @@ def copy_nested(value: Any) -> Any:
 
 
 def read_examples(source: Any, name: str, reader: ExampleReader) -> list[Example] | None:
-    """Return the examples of a source, or of the function that returns it; None without a source."""
+    """Return the examples of a source, or of the function that returns it; None without a source.
+
+    In errors the source is called by its path, or else by `name`.
+    """
     if source is None:
         return None
     rows: Any = source() if callable(source) else source

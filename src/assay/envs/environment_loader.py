@@ -30,8 +30,10 @@ def is_environment(name: str) -> bool:
     path = Path(name)
     if path.is_dir() or path.suffix == ".py":
         return True
-    is_data = path.exists() or path.suffix != "" or ":" in name or name == "-"
-    return not is_data
+    is_file = path.exists() or path.suffix != ""  # a name with an extension may be misspelled
+    is_address = ":" in name
+    is_standard_input = name == "-"
+    return not is_file and not is_address and not is_standard_input
 
 
 def load_environment(name: str, **arguments: Any) -> Environment:
@@ -43,7 +45,7 @@ def load_environment(name: str, **arguments: Any) -> Environment:
     error, that is the cause of the `EnvironmentLoadError`.
     """
     load = _import_function(name)
-    try:
+    try:  # before the call, since a TypeError inside it has other causes
         inspect.signature(load).bind(**arguments)
     except TypeError as error:
         raise EnvironmentLoadError(
@@ -101,12 +103,14 @@ def _find_module(path: Path) -> tuple[Path, str]:
     if project_name is not None:
         names.append(project_name)
     modules = [name.replace("-", "_").replace(".", "_") for name in names]
+    # A folder with the module in it, or in its `src`.
     for folder in (path, path / "src"):
         for module in modules:
             is_file = (folder / f"{module}.py").is_file()
             is_package = (folder / module / "__init__.py").is_file()
             if is_file or is_package:
                 return folder, module
+    # A file, a folder that is a package itself, or a package that is installed.
     is_package = (path / "__init__.py").is_file()
     folder = path if path.is_dir() and not is_package else path.parent
     return folder, modules[0]

@@ -107,8 +107,8 @@ async def run_evaluation(
     `data` are all examples of the data set, by which a run recognizes it.
     """
     start = time.monotonic()
-    rubric = environment.scoring
-    grader = grader_of(options.get("judge"))
+    rubric = environment.scoring  # None if only rows bring rubrics, or if nothing is scored
+    grader = grader_of(options.get("judge"))  # None leaves the judge to the rubric
     judge = _find_judge(environment, data, grader)
     sample_count = options.get("rollouts_per_example", 1)
     folder = options.get("run")
@@ -120,7 +120,8 @@ async def run_evaluation(
     example_ids = {job.example_id for job in jobs}
     _raise_if_price_unknown(under_test, rubric, grader)
     with budget() as ledger, logging_once():
-        ledger.has_stand_ins = ledger.is_dry_run
+        ledger.has_stand_ins = ledger.is_dry_run  # a dry run scores stand-ins for replies
+        # The sink saves finished rows, and knows which an earlier session has finished.
         with pipeline.open_sink(
             folder,
             about,
@@ -174,14 +175,17 @@ async def run_evaluation(
 def _raise_if_price_unknown(
     under_test: ModelUnderTest, rubric: Rubric | None, grader: Grader | None
 ) -> None:
-    """Raise `BudgetExceeded` if dollars are limited and a price is not known, before any call."""
+    """Raise `BudgetExceeded` if dollars are limited, and the price of a model or judge is unknown.
+
+    `grader` is the judge that the caller named, in place of the rubric's own.
+    """
     raise_if_price_unknown([under_test.model])
     if rubric is not None:
         grader = grader or rubric.grader
-        rubric_asks = Traits.of(rubric).asks
-    else:  # rows have rubrics of their own, which may ask
-        rubric_asks = True
-    if grader is not None and rubric_asks:
+        needs_judge = Traits.of(rubric).asks
+    else:  # rows have rubrics of their own, which may need one
+        needs_judge = True
+    if grader is not None and needs_judge:
         raise_if_price_unknown(grader.models())
 
 
@@ -203,7 +207,7 @@ def _summarize(summary: Summary, *, rollout_count: int) -> dict[str, Any]:
 def _restore_finished(
     jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: pipeline.Sink
 ) -> None:
-    """Fill in the rollouts that an earlier session has finished."""
+    """Set the row and the state of those rollouts that an earlier session has finished."""
     saved_rows = {row.key: row for row in Run.open(folder).rows()}
     for job in jobs:
         if not sink.has(job.key):
@@ -232,10 +236,11 @@ def _describe_run(
     *,
     sample_count: int,
 ) -> RunAbout:
-    """Return the metadata of a run of this environment."""
-    digest = blake2b(digest_size=16)
+    """Return the metadata of a run of this environment, by which it is recognized when resumed."""
+    digest = blake2b(digest_size=16)  # of all examples
     for example in data:
-        digest.update(as_text(to_jsonable(example)).encode("utf-8", "surrogatepass"))
+        example_json = as_text(to_jsonable(example))
+        digest.update(example_json.encode("utf-8", "surrogatepass"))
     prompt = environment.prompt
     options: dict[str, Any] = {
         "rollouts_per_example": sample_count,
@@ -265,10 +270,14 @@ def _describe_run(
 def _find_judge(
     environment: "Environment", data: Sequence[Example], grader: Grader | None
 ) -> str | None:
-    """Return who judges the answers, also where only the rubrics of examples ask a judge."""
+    """Return the name of the judge that scores the answers; None if no rubric needs one.
+
+    `grader` is the judge that the caller named, in place of the rubric's own.
+    """
     rubric = environment.scoring
-    if any(own_rubric(example) is not None for example in data):
-        return judge_of(pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows), grader)
+    if any(own_rubric(example) is not None for example in data):  # which may need a judge too
+        rubrics = pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows)
+        return judge_of(rubrics, grader)
     return None if rubric is None else judge_of(rubric, grader)
 
 
@@ -282,6 +291,7 @@ def _describe_environment(environment: "Environment") -> dict[str, Any]:
         description["env_id"] = environment.env_id
     if environment.env_args:
         description["env_args"] = dict(environment.env_args)
+    # A version of assay is recorded anyway. The code of other classes is recorded by its hash.
     if not type(environment).__module__.startswith("assay."):
         description["code"] = identify_or_unknown(type(environment))
     tools = getattr(environment, "tools", None)

@@ -86,8 +86,9 @@ def make_jobs(examples: Iterable[Example], *, sample_count: int = 1) -> list[Rol
     """Return all rollouts in order. If an example is listed twice, the second is another sample."""
     jobs: list[RolloutJob] = []
     groups: dict[str, ExampleGroup] = {}
-    numbering = pipeline.Numbering()
+    numbering = pipeline.Numbering()  # counts the samples of each example
     for example in examples:
+        # The data may say which sample a row is, unless several are generated from it here.
         sample_column = example.get("sample")
         identity = {
             "example_id": example["example_id"],
@@ -131,15 +132,22 @@ class Evaluator(pipeline.Pipeline):
         state_columns: Sequence[str],
         stopping: Callable[[], bool] | None,
     ) -> None:
-        """Without a `rubric`, only examples with their own rubric are scored."""
+        """Without a `rubric`, only examples with their own rubric are scored.
+
+        A `grader` of None leaves the judge to the rubric. Finished rollouts are saved in the `sink`.
+        `state_columns` are more fields of the states to save. Once `stopping` returns True, no
+        further rollout is started.
+        """
         self._limit = under_test.at_once or DEFAULT_CONCURRENCY
         super().__init__(sink, grader, self._limit, save_requests=save_requests)
         self._environment = environment
         self._rubric = rubric
         # If the caller said what judges read, that also holds for the rubrics of rows.
         self._rubrics = pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows)
-        plan = Traits() if rubric is None else Traits.of(rubric)
-        self._scores_groups_alone = plan.waits or bool(plan.compares)
+        traits = Traits() if rubric is None else Traits.of(rubric)
+        # Each group is scored in a call of its own if that waits for a model, for example, or if it
+        # compares the rollouts of the group.
+        self._scores_groups_alone = traits.waits or bool(traits.compares)
         self._under_test = under_test
         self._stopping = stopping
         self._columns = (*SAVED_STATE_FIELDS, *state_columns)
@@ -159,6 +167,7 @@ class Evaluator(pipeline.Pipeline):
         start_lock = asyncio.Lock()  # groups start one after the other
 
         async def process(indices: Iterator[int]) -> None:
+            """Process the jobs at the next positions. Several of these tasks share the iterator."""
             for index in indices:
                 if self._is_stopping():
                     return
@@ -215,15 +224,16 @@ class Evaluator(pipeline.Pipeline):
         saved = self._sink.read_generation(job.key)
         if saved is None:
             return False
-        job.generated, state = saved
-        job.state = restore_state(state, client=self._under_test)
+        job.generated, saved_state = saved
+        job.state = restore_state(saved_state, client=self._under_test)
         return True
 
     async def _generate(self, job: RolloutJob) -> None:
-        """Generate one rollout, and save it. An error concerns this rollout alone."""
+        """Generate one rollout, and save it. If that fails, the error is in its row."""
         start = time.monotonic()
+        ledger_of_rollout = Ledger(parent=Ledger.current())
         with (
-            counting_in(Ledger(parent=Ledger.current())) as ledger,
+            counting_in(ledger_of_rollout) as ledger,
             log_calls(wanted=self._save_requests) as calls,
         ):
             state = await self._attempt(job.example)
@@ -311,14 +321,14 @@ class Evaluator(pipeline.Pipeline):
         """Whether the rubric of a group compares its rollouts."""
         try:
             _, traits = self._rubrics.of(group.jobs[0].example)
-        except RubricError:
+        except RubricError:  # it cannot be read, which is an error of each rollout
             return False
         return bool(traits.compares)
 
     async def _score_groups(self, groups: Sequence[ExampleGroup]) -> None:
-        """Score what is generated of some groups, and save it."""
+        """Score the rollouts of some groups that are generated and not yet scored, and save them."""
         jobs: list[RolloutJob] = []
-        unit: list[pipeline.Pending] = []
+        unit: list[pipeline.Pending] = []  # the rollouts to score in one call
         for group in groups:
             has_rubric = self._rubric is not None or self._is_scored_alone(group)
             scorer = self._rubrics if has_rubric else None
@@ -326,13 +336,15 @@ class Evaluator(pipeline.Pipeline):
                 if job.row is None and job.generated is not None:
                     jobs.append(job)
                     unit.append(self._make_pending(job, scorer))
-            if self._compares(group):
+            if self._compares(group):  # with the rollouts that an earlier session has scored
                 unit += _list_finished(group, scorer)
         if jobs:
-            for job, row in zip(jobs, await self.score(unit), strict=True):
+            rows = await self.score(unit)  # without those of an earlier session
+            for job, row in zip(jobs, rows, strict=True):
                 job.row = row
             for _, group_jobs in groupby(jobs, key=lambda job: id(job.group)):
-                await self._environment.after_scoring([job.state or State() for job in group_jobs])
+                states = [job.state or State() for job in group_jobs]
+                await self._environment.after_scoring(states)
         for group in groups:
             if group.is_generated:
                 make_outputs(group)
@@ -350,45 +362,55 @@ class Evaluator(pipeline.Pipeline):
         )
 
     async def make_reports(self, unit: Sequence[pipeline.Pending]) -> Sequence[EvaluationReport]:
-        scored = [pending for pending in unit if pending.scorer is not None]
-        states = [pending.state for pending in scored if pending.state is not None]
+        """Return the report on every rollout of a unit; those that failed get an empty report.
+
+        A unit is one group, or several groups whose rubric needs no model and compares nothing.
+        """
+        to_score = [pending for pending in unit if pending.scorer is not None]
+        states = [pending.state for pending in to_score if pending.state is not None]
         is_one_group = self._scores_groups_alone or own_rubric(unit[0].row.fields) is not None
         reports: Sequence[EvaluationReport] = ()
-        if scored and is_one_group:
+        if to_score and is_one_group:
             try:
-                rubric, _ = self._rubrics.of(scored[0].row.fields)
+                rubric, _ = self._rubrics.of(to_score[0].row.fields)
                 reports = await rubric.reports_on_group(states, self._grader)
             except (RubricError, SignatureError) as error:
                 reports = [
-                    unreadable_report(error, f"example {pending.row.example}") for pending in scored
+                    unreadable_report(error, f"example {pending.row.example}")
+                    for pending in to_score
                 ]
-        elif scored:
+        elif to_score:
             # One call for all rollouts: a call for each group would cost more than the checks.
             reports = await pipeline.score_states(self._rubric, states, None)
-        report_of = {id(pending): report for pending, report in zip(scored, reports, strict=True)}
+        report_of = {id(pending): report for pending, report in zip(to_score, reports, strict=True)}
         all_reports = [report_of.get(id(pending)) or EvaluationReport() for pending in unit]
-        if not is_one_group:  # else `reports_on_group` has written them
+        if not is_one_group:  # `reports_on_group` has written the results into the states already
             self._write_results(unit, all_reports)
         return all_reports
 
     def _write_results(
         self, unit: Sequence[pipeline.Pending], reports: Sequence[EvaluationReport]
     ) -> None:
-        """Write the results into the states of rollouts that were scored each by itself."""
+        """Write reward, metrics and advantage into the states of rollouts of several groups."""
         states_by_example: dict[str, list[dict[str, Any]]] = {}
         for pending, report in zip(unit, reports, strict=True):
             state = pending.state
             if state is None:
                 continue
             states_by_example.setdefault(pending.row.example, []).append(state)
-            if pending.scorer is None:
+            if pending.scorer is None:  # it failed, so it has no results
                 continue
-            write_outputs(state, report, report.raw_score, report.metrics)
-            if report.unshaped is not None:
+            write_outputs(state, report, reward=report.raw_score, metrics=report.metrics)
+            if report.unshaped is not None:  # shaping has changed the reward of this outcome
                 state["outcome"] = report.outcome
             if self._rubric is not None and self._rubric.version:
                 state["rubric_version"] = report.version
-            write_step_rewards(state, report.raw_score, None, report.step_rewards)
+            write_step_rewards(
+                state,
+                reward=report.raw_score,
+                advantage=None,
+                step_rewards=report.step_rewards,
+            )
         for example in states_by_example.keys() & self._repeated_examples:
             states = states_by_example[example]
             group_advantages = advantages([state.get("reward") for state in states])
@@ -414,9 +436,9 @@ def _end_spending(groups: Iterable[ExampleGroup]) -> None:
 
 
 def _read_fields(example: Example, state: State) -> dict[str, Any]:
-    """Return the fields of a rollout as a row has them."""
+    """Return the fields of the row of a rollout: the columns of its example, and the completion."""
     fields = {**example, "completion": state.get("completion")}
-    if state.get("input") is example:
+    if state.get("input") is example:  # the state of a rollout that failed
         return fields
     # An environment may have changed what is asked, or made up a task out of the example.
     for name in ("prompt", "answer", "info"):
@@ -448,15 +470,20 @@ def _read_model(state: State) -> str | None:
 
 
 def make_outputs(group: ExampleGroup) -> None:
-    """Make the outputs of the rollouts that are scored, and drop their rows to save memory."""
+    """Make the outputs of the rollouts that are scored, and drop their rows to save memory.
+
+    If there are several rollouts of the example, the output of each has its advantage.
+    """
     rows = [job.row for job in group.jobs if job.row is not None]
     scored_jobs = [job for job in group.jobs if job.row is not None]
-    group_results: list[dict[str, Any]] = [{} for _ in rows]
+    group_advantages = None
     if len(group.jobs) > 1:
         group_advantages = advantages([row.reward for row in rows])
-        group_results = [{"advantage": advantage} for advantage in group_advantages]
-    for job, row, results in zip(scored_jobs, rows, group_results, strict=True):
-        job.output = _make_output(job, row, results)
+    for index, (job, row) in enumerate(zip(scored_jobs, rows, strict=True)):
+        group_results: dict[str, Any] = {}
+        if group_advantages is not None:
+            group_results["advantage"] = group_advantages[index]
+        job.output = _make_output(job, row, group_results)
         job.record = make_record(row)
         job.row = None
         job.generated = None
@@ -465,7 +492,8 @@ def make_outputs(group: ExampleGroup) -> None:
 def _make_output(job: RolloutJob, row: Row, group_results: Mapping[str, Any]) -> dict[str, Any]:
     """Return one rollout as the caller gets it, with every column and metric under its name.
 
-    A column with the name of another field, such as `error`, is left out.
+    `group_results` are further fields. A column with the name of another field, such as `error`, is
+    left out.
     """
     report = row.report
     metrics = _read_metrics(job, row)
@@ -504,7 +532,7 @@ def _make_output(job: RolloutJob, row: Row, group_results: Mapping[str, Any]) ->
 
 
 def _read_metrics(job: RolloutJob, row: Row) -> Mapping[str, float]:
-    """Return the metrics of a rollout, which scoring has usually left in its state."""
+    """Return the metrics of a rollout: those in its state if there are any, else those of its report."""
     metrics: Any = None if job.state is None else job.state.get("metrics")
     if isinstance(metrics, Mapping):
         return cast("Mapping[str, float]", metrics)

@@ -55,26 +55,30 @@ class ModelUnderTest:
         self.name: str = redact(name)  # as the caller calls the model, without a login
         self._request = self._make_request()
         # Arguments for which a request has no field are sent with every call.
-        used = ("temperature", "seed", *_TOKEN_LIMITS)
-        extra = {name: value for name, value in self.sampling_args.items() if name not in used}
-        self.model = self._make_model(client, model, extra)
+        in_request = ("temperature", "seed", *_TOKEN_LIMITS)
+        other_arguments = {
+            name: value for name, value in self.sampling_args.items() if name not in in_request
+        }
+        self.model = self._make_model(client, model, other_arguments)
         if at_once is not None and isinstance(self.model, EndpointModel):
-            self.model.endpoint.limiter.expect(at_once)
+            self.model.endpoint.limiter.expect(at_once)  # so many calls from the start
 
     def _make_request(self) -> Request:
         """Return the request without messages, with the sampling arguments it has fields for."""
         arguments = self.sampling_args
-        token_limits = [arguments[name] for name in _TOKEN_LIMITS if name in arguments]
+        max_tokens = None
+        for name in reversed(_TOKEN_LIMITS):  # if both are given, the first name counts
+            max_tokens = arguments.get(name, max_tokens)
         return Request(
             messages=(),
             temperature=arguments.get("temperature"),
-            max_tokens=token_limits[0] if token_limits else None,
+            max_tokens=max_tokens,
             seed=arguments.get("seed"),
             verbatim=True,
         )
 
     def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
-        """Return the model to ask, which sends `extra` with every call."""
+        """Return the model to ask, which sends the arguments in `extra` with every call."""
         if client is None and model is None:
             raise Refused(
                 "no model is named: give model='openai/gpt-5-mini', an address such as "
@@ -122,16 +126,17 @@ class ModelUnderTest:
 
         Every sample of an example has its own seed, or else all samples would be equal.
         """
-        request = self._request
         complete_messages: list[Message] = []
         for message in messages:
             is_text = type(message.get("content")) is str
-            complete_messages.append(message if is_text else await read_message_media(message))
-        seed = request.seed
+            if not is_text:  # it may name images, which are sent with it
+                message = await read_message_media(message)
+            complete_messages.append(message)
+        seed = self._request.seed
         if type(seed) is int:
             seed += sample
         request = replace(
-            request,
+            self._request,
             messages=tuple(complete_messages),
             tools=tools,
             sample=sample,
@@ -154,7 +159,8 @@ def use_client_in_this_loop(client: Any) -> Any:
         return client
     package = import_module(type(client).__module__.partition(".")[0])
     make_http_client = getattr(package, "DefaultAsyncHttpxClient", None)
-    # The caller's own transport may have proxies and certificates that a new one does not have.
+    # A copy needs a transport of its own. That of the caller may have proxies and certificates, which
+    # a new one would not have, so only the default one is replaced.
     has_default_transport = (
         type(getattr(client, "_client", None)).__name__ == "AsyncHttpxClientWrapper"
     )

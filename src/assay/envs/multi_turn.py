@@ -146,14 +146,17 @@ class MultiTurnEnv(Environment):
     async def _take_turn(self, state: State) -> None:
         """Let the environment reply, and ask the model for the next message."""
         messages = self.as_messages(await self.get_prompt_messages(state), "get_prompt_messages")
+        # The environment may have ended the dialogue with its reply.
         if state.get("final_env_response") is not None:
             return
         try:
             reply = await self.get_model_response(state, messages)
         except Refused as error:
-            # A prompt that is too long in the first turn is an error of the example.
+            # A later prompt that is too long ends the dialogue. In the first turn it is an error of
+            # the example.
             is_first_turn = not state["trajectory"]
-            if is_first_turn or TOO_LONG.search(str(error)) is None:
+            is_too_long = TOO_LONG.search(str(error)) is not None
+            if is_first_turn or not is_too_long:
                 raise
             state["prompt_too_long"] = True
             state["is_truncated"] = True

@@ -70,10 +70,10 @@ class PromptTemplate:
             if number == count:
                 break
             examples.extend(self._make_example(row, f"few-shot row {number}"))
-        if count is not None and len(examples) < 2 * count:
+        row_count = len(examples) // 2  # a question and an answer from each
+        if count is not None and row_count < count:
             raise PromptError(
-                f"there are {len(examples) // 2} few-shot rows: add rows, or ask for fewer than "
-                f"{count}"
+                f"there are {row_count} few-shot rows: add rows, or ask for fewer than {count}"
             )
         return replace(self, examples=(*self.examples, *examples))
 
@@ -150,6 +150,7 @@ class PromptTemplate:
 
 
 def _fill(text: str, row: Mapping[str, Any], where: str) -> str:
+    """Return a text with the values of a row in its placeholders; `where` names the row in errors."""
     try:
         return parse_template(text).fill(row, allow_empty=True)
     except ColumnError as error:
@@ -157,6 +158,7 @@ def _fill(text: str, row: Mapping[str, Any], where: str) -> str:
 
 
 def _find_last_user_message(value: object, where: str) -> Message:
+    """Return the last message of the user in a list of messages; `where` names the row in errors."""
     if isinstance(value, list | tuple):
         for message in reversed(cast("Sequence[Any]", value)):
             if isinstance(message, Mapping) and get_role(cast("Message", message)) == "user":
@@ -167,7 +169,7 @@ def _find_last_user_message(value: object, where: str) -> Message:
 
 
 def _read_template(data: object, path: Path) -> PromptTemplate:
-    """Return the template that a structured file describes."""
+    """Return the template in the data of a YAML or JSON file: a list of messages, or a mapping."""
     if isinstance(data, list):
         return _from_messages(cast("list[Any]", data), path)
     if not isinstance(data, Mapping):
@@ -176,7 +178,8 @@ def _read_template(data: object, path: Path) -> PromptTemplate:
             "system, few_shot and user"
         )
     fields = cast("Mapping[str, object]", data)
-    if len(fields) == 1 and None in fields.values():
+    is_unquoted_placeholder = len(fields) == 1 and None in fields.values()
+    if is_unquoted_placeholder:
         [key] = fields
         raise PromptError(
             f"{path} holds {{{key}}} without quotes, which YAML reads as a mapping: write "
@@ -210,7 +213,7 @@ def _read_template(data: object, path: Path) -> PromptTemplate:
 
 
 def _read_pair(pair: Any, path: Path) -> list[Message]:
-    """Return the two messages of a few-shot pair, or the message that stands in its place."""
+    """Return the messages of an entry of `few_shot`: a user and an assistant text, or one message."""
     if isinstance(pair, Mapping):
         fields = cast("Mapping[str, object]", pair)
         if set(fields) == {"user", "assistant"}:
@@ -245,6 +248,7 @@ def _from_messages(messages: list[Any], path: Path) -> PromptTemplate:
 
 
 def _make_message(role: object, text: object, path: Path) -> Message:
+    """Return a message of a template, after checking its role and its text."""
     if role not in ("system", "developer", "user", "assistant"):
         raise PromptError(
             f"{path} has the role {format_value(role)}: use system, user or assistant"

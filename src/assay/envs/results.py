@@ -29,10 +29,11 @@ class Results(Mapping[str, list[Any]]):
         summary: Summary,
         records: Sequence[Record] = (),
     ) -> None:
+        """`records` are the rollouts as flat mappings, in the layout of exports."""
         self.outputs = list(outputs)  # one mapping per rollout
         # The state of each rollout; what was saved of it, if an earlier session generated it.
         self.states = list(states)
-        # What was run, the counts of errors, and the means over the other rollouts.
+        # What was run, how many rollouts failed, and the means over the others.
         self.metadata = dict(metadata)
         self._summary = summary
         self._records = records
@@ -60,12 +61,13 @@ class Results(Mapping[str, list[Any]]):
         return dict(self)
 
     def __getitem__(self, name: str) -> list[Any]:
-        if name in ("outputs", "metadata"):
+        """Return the values of a column, one per rollout; None for a rollout without the field."""
+        if name in ("outputs", "metadata"):  # as in the results of verifiers, which are mappings
             return getattr(self, name)
         if name not in self._columns:
             raise KeyError(f"there is no column {name!r}: use {', '.join(self._columns)}")
         values = self._columns[name]
-        if values is None:
+        if values is None:  # the column was not read yet
             values = [output.get(name) for output in self.outputs]
             self._columns[name] = values
         return values
@@ -154,6 +156,7 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
         return self._results
 
     def send(self, value: Any) -> Any:
+        """Continue the evaluation; a `StopIteration` holds its results at the end."""
         if self._results is not None:
             raise StopIteration(self._results)
         try:
@@ -169,7 +172,10 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
         traceback: TracebackType | None = None,
         /,
     ) -> Any:
-        return self._work.throw(kind) if error is None else self._work.throw(kind, error, traceback)
+        """Raise an error inside the evaluation, as asyncio does to cancel it."""
+        if error is None:
+            return self._work.throw(kind)
+        return self._work.throw(kind, error, traceback)
 
     def close(self) -> None:
         self._work.close()

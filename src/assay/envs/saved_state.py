@@ -13,9 +13,10 @@ _LEFT_OUT = frozenset({"client"})
 
 
 def describe_state(state: State) -> dict[str, Any] | None:
-    """Return a state as plain data; None if `restore_state` would give another state.
+    """Return a state as plain data to save; None if `restore_state` would give another state.
 
-    That is so if an environment has put objects into it. The rollout is then generated again.
+    That is so if an environment has put objects into it. Such a rollout is not saved before it is
+    scored, and after a kill it is generated again.
     """
     try:
         described = _describe(state)
@@ -26,6 +27,7 @@ def describe_state(state: State) -> dict[str, Any] | None:
 
 
 def _describe(state: State) -> dict[str, Any]:
+    """Return a state as plain data, without checking that it can be restored."""
     described = {name: value for name, value in dict(state).items() if name not in _LEFT_OUT}
     replies: Sequence[Any] = described.get("responses") or ()
     if replies:
@@ -40,16 +42,16 @@ def _describe(state: State) -> dict[str, Any]:
 
 
 def _describe_step(step: Mapping[str, Any], replies: Sequence[Any]) -> dict[str, Any]:
-    """Return a turn of a trajectory with the number of its reply in place of the reply."""
+    """Return a turn of a trajectory, with the position of its reply in place of the reply."""
     response = step.get("response")
-    for number, reply in enumerate(replies):
+    for position, reply in enumerate(replies):
         if reply is response:
-            return {**step, "response": number}
+            return {**step, "response": position}
     return dict(step)
 
 
 def restore_state(described: dict[str, Any], *, client: Any) -> State:
-    """Return the state that `describe_state` has described."""
+    """Return the state that `describe_state` has described, with the client of this session."""
     state = State(described)
     if client is not None:
         state["client"] = client
@@ -58,6 +60,7 @@ def restore_state(described: dict[str, Any], *, client: Any) -> State:
         replies = cast("list[Reply]", form_of(list[Reply]).validate_python(replies))
         state["responses"] = replies
         for step in cast("list[dict[str, Any]]", state.get("trajectory") or []):
-            if isinstance(step.get("response"), int):
-                step["response"] = replies[step["response"]]
+            position = step.get("response")  # of the reply, see `_describe_step`
+            if isinstance(position, int):
+                step["response"] = replies[position]
     return state

@@ -48,6 +48,7 @@ class ToolEnv(MultiTurnEnv):
     ) -> None:
         """If a tool raises one of `stop_errors`, the rollout ends; the model reads any other error."""
         self._tools: dict[str, CallableTool] = {}
+        # Metrics: how often tools were called and failed, and the calls of each tool.
         self._counts = Rubric([total_tool_calls, tool_errors], weights=[0.0, 0.0])
         self.stop_errors = tuple(stop_errors)
         for tool in tools:
@@ -116,6 +117,7 @@ class ToolEnv(MultiTurnEnv):
             raise
         except Exception as error:  # noqa: BLE001 - the model reads whatever a tool raises
             return self._note_failure(state, call, "raised", describe_error(error))
+        # A tool may also return a failure as its result.
         if isinstance(content, str) and is_failure(content):
             self._note_failure(state, call, "failed", content)
         return content
@@ -140,11 +142,11 @@ async def call_tool_function(
     never returns keeps its thread until the program ends.
     """
     call = partial(function, **arguments)
-    result = call() if is_async else call_in_thread(call)
+    pending_result = call() if is_async else call_in_thread(call)
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
-            result = await result
+            result = await pending_result
             if inspect.isawaitable(result):  # a plain function may return one
                 result = await result
             return result
