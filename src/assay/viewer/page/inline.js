@@ -1,21 +1,32 @@
-/* Inline: emphasis, code, formulas and links within a paragraph. Each text keeps its place in the message. */
+/* Inline: emphasis, code, formulas and links within a paragraph, as elements. Each character keeps its offset in
+   the message, so that the parts which judges quote can be marked. */
 ((assay) => {
   "use strict";
   const { element } = assay.dom;
-  const SPECIAL = /[\\`*_~$![<]/g;
-  const PUNCTUATION = /[!-/:-@[-`{-~]/;
+  const SPECIAL = /[\\`*_~$![<]/g; // characters that may begin something other than plain text
+  const PUNCTUATION = /[!-/:-@[-`{-~]/; // what a backslash may escape
   const TAG = /<\/?[A-Za-z][\w-]{0,40}>/y;
-  const REACH = 3000;
-  const DEEPEST = 6;
+  const MAX_DISTANCE = 3000; // characters from the sign that opens something to the one that closes it
+  const MAX_DEPTH = 6; // of emphasis in emphasis, or in links
 
-  /** A text as nodes. `offsetOf(index)` is the offset in the message of a character of the text. */
+  /** Return a text as nodes. `offsetOf(index)` is the offset in the message of a character of the text, and
+      `options` are those of `assay.marks.markText`. */
   function inline(text, offsetOf, options, depth = 0) {
-    return new Inline(text, offsetOf, options, depth).read();
+    return new InlineReader(text, offsetOf, options, depth).read();
   }
 
-  class Inline {
+  /** Reads a text from left to right. Each method `read…` looks at a special character at `index`. It returns true if
+      it has moved the index, past an element or past plain text, and false if the character is plain text. */
+  class InlineReader {
     constructor(text, offsetOf, options, depth) {
-      Object.assign(this, { text, offsetOf, options, depth, nodes: [], plainStart: 0, index: 0, searchedUntil: {} });
+      this.text = text;
+      this.offsetOf = offsetOf;
+      this.options = options;
+      this.depth = depth;
+      this.nodes = []; // what is read so far
+      this.plainStart = 0; // where the plain text begins that is not yet in `nodes`
+      this.index = 0;
+      this.searchedUntil = {}; // by sign: before this index, no such sign ends an emphasis
     }
 
     read() {
@@ -24,156 +35,184 @@
         const match = SPECIAL.exec(this.text);
         if (!match) break;
         this.index = match.index;
-        if (this.depth > DEEPEST || !this.readSpecial(match[0])) this.index += 1;
+        const isRead = this.depth <= MAX_DEPTH && this.readSpecial(match[0]);
+        if (!isRead) this.index += 1;
       }
-      this.flushPlain(this.text.length);
+      this.flushPlainText(this.text.length);
       return this.nodes;
     }
 
     readSpecial(character) {
-      if (character === "\\") return this.escape();
-      if (character === "`") return this.code();
-      if (character === "$") return this.dollars();
-      if (character === "<") return this.tag();
-      if (character === "[" || character === "!") return this.link(character === "!");
-      return this.emphasis(character);
+      if (character === "\\") return this.readBackslash();
+      if (character === "`") return this.readCode();
+      if (character === "$") return this.readDollars();
+      if (character === "<") return this.readTag();
+      if (character === "[") return this.readLink(this.index + 1, false);
+      if (character === "!") return this.text[this.index + 1] === "[" && this.readLink(this.index + 2, true);
+      return this.readEmphasis(character);
     }
 
-    /** Add the plain text before `until`, and then `nodes`; continue at `next`. */
-    replaceWith(until, next, ...nodes) {
-      this.flushPlain(until);
-      this.nodes.push(...nodes);
-      this.index = this.plainStart = next;
+    /** Add the plain text before the index, and then a node in place of the text up to `next`. */
+    addNode(node, next) {
+      this.flushPlainText(this.index);
+      this.nodes.push(node);
+      this.index = next;
+      this.plainStart = next;
       return true;
     }
 
-    flushPlain(until) {
-      if (until > this.plainStart) this.nodes.push(this.plainText(this.plainStart, until));
+    flushPlainText(end) {
+      if (end > this.plainStart) this.nodes.push(this.makePlainText(this.plainStart, end));
     }
 
-    /** Plain text with its marks, line by line, since lines that follow each other here may be apart in the message. */
-    plainText(start, to) {
-      const pieces = [];
-      while (start < to) {
-        const end = this.text.indexOf("\n", start);
-        const until = end < 0 || end >= to ? to : end + 1;
-        pieces.push(assay.marks.markText(this.text.slice(start, until), this.offsetOf(start), this.options));
-        start = until;
+    /** Return a part of the text as nodes, with its quoted pieces marked. Lines are marked one by one, since lines that
+        follow each other here may be apart in the message. */
+    makePlainText(start, end) {
+      const nodes = [];
+      let lineStart = start;
+      while (lineStart < end) {
+        const newline = this.text.indexOf("\n", lineStart);
+        const lineEnd = newline < 0 || newline >= end ? end : newline + 1;
+        const line = this.text.slice(lineStart, lineEnd);
+        nodes.push(assay.marks.markText(line, this.offsetOf(lineStart), this.options));
+        lineStart = lineEnd;
       }
-      return pieces;
+      return nodes;
     }
 
-    readInside(start, to) {
-      const { offsetOf } = this;
-      return inline(this.text.slice(start, to), (offset) => offsetOf(start + offset), this.options, this.depth + 1);
+    /** Return a part of the text as nodes, with emphasis, code and so on inside it. */
+    readInside(start, end) {
+      const offsetOf = (index) => this.offsetOf(start + index);
+      return inline(this.text.slice(start, end), offsetOf, this.options, this.depth + 1);
     }
 
-    /** The index of a sign, not too far away; -1 if there is none. */
+    /** Return the index of a sign from `start` on, not too far away; -1 if there is none. */
     findSign(sign, start) {
-      const match = this.text.slice(start, start + REACH).indexOf(sign);
-      return match < 0 ? -1 : start + match;
+      const distance = this.text.slice(start, start + MAX_DISTANCE).indexOf(sign);
+      return distance < 0 ? -1 : start + distance;
     }
 
-    escape() {
+    /** Read a formula in `\(…\)` or `\[…\]`, or a character that is escaped. */
+    readBackslash() {
       const next = this.text[this.index + 1];
       if (next === "(" || next === "[") {
-        const end = this.findSign(next === "(" ? "\\)" : "\\]", this.index + 2);
-        if (end >= 0) return this.math(this.index + 2, end, end + 2, next === "[");
+        const start = this.index + 2;
+        const end = this.findSign(next === "(" ? "\\)" : "\\]", start);
+        if (end >= 0) return this.addFormula(start, end, end + 2, next === "[");
       }
       if (!next || !PUNCTUATION.test(next)) return false;
-      return this.replaceWith(this.index, this.index + 2, this.plainText(this.index + 1, this.index + 2));
+      const escaped = this.makePlainText(this.index + 1, this.index + 2);
+      return this.addNode(escaped, this.index + 2);
     }
 
-    code() {
-      const ticks = /`+/y;
-      ticks.lastIndex = this.index;
-      const [fence] = ticks.exec(this.text);
-      const start = this.index + fence.length;
-      let end = this.findSign(fence, start);
-      while (end >= 0 && this.text[end + fence.length] === "`") {
-        while (this.text[end] === "`") end += 1;
-        end = this.findSign(fence, end);
+    /** Read code between runs of backticks of the same length. */
+    readCode() {
+      const fenceLength = this.countRun(this.index, "`");
+      const start = this.index + fenceLength;
+      let end = this.findSign("`", start);
+      while (end >= 0 && this.countRun(end, "`") !== fenceLength) {
+        end = this.findSign("`", end + this.countRun(end, "`"));
       }
-      if (end < 0) return this.skipRun("`");
-      return this.replaceWith(this.index, end + fence.length, element("code", {}, this.plainText(start, end)));
+      if (end < 0 || end > start + MAX_DISTANCE) return this.skipRun("`");
+      return this.addNode(element("code", {}, this.makePlainText(start, end)), end + fenceLength);
     }
 
-    dollars() {
-      const display = this.text[this.index + 1] === "$";
-      const sign = display ? "$$" : "$";
+    /** Read a formula in `$…$`, or in `$$…$$` as a display. */
+    readDollars() {
+      const isDisplay = this.text[this.index + 1] === "$";
+      const sign = isDisplay ? "$$" : "$";
       const start = this.index + sign.length;
       const end = this.findSign(sign, start);
-      // Two prices in a sentence are not a formula, which has no space inside and no digit after it.
-      const isPrice = !display && (/\s/.test(this.text[start] || " ") || /\s/.test(this.text[end - 1]) || /\d/.test(this.text[end + 1] || ""));
-      if (end <= start || isPrice) return this.skipRun("$");
-      return this.math(start, end, end + sign.length, display);
+      if (end <= start) return this.skipRun("$"); // there is no end, or nothing inside
+      if (!isDisplay && this.arePrices(start, end)) return this.skipRun("$");
+      return this.addFormula(start, end, end + sign.length, isDisplay);
     }
 
-    math(start, to, next, display) {
-      const formula = assay.formula(this.text.slice(start, to), display);
-      const content = formula || element("code.math-source", {}, this.plainText(this.index, next));
-      const marks = formula ? assay.marks.findWithin(this.options.marks, this.offsetOf(this.index), this.offsetOf(next - 1) + 1) : [];
-      return this.replaceWith(this.index, next, marks.length ? assay.marks.wrapInMark(marks, [content]) : content);
+    /** Whether the text between two dollar signs is that between two prices, as in "from $5 to $8". A formula has no space
+        inside of its signs, and no digit after them. */
+    arePrices(start, end) {
+      const hasSpaceInside = /\s/.test(this.text[start]) || /\s/.test(this.text[end - 1]);
+      const hasDigitAfter = /\d/.test(this.text[end + 1] || "");
+      return hasSpaceInside || hasDigitAfter;
     }
 
-    tag() {
+    /** Add the formula whose LaTeX is from `start` to `end`, or its source if KaTeX cannot read it. */
+    addFormula(start, end, next, isDisplay) {
+      const formula = assay.formula(this.text.slice(start, end), isDisplay);
+      if (!formula) return this.addNode(element("code.math-source", {}, this.makePlainText(this.index, next)), next);
+      // A formula cannot be marked in part, so all of it is marked if a judge quotes a part of it.
+      const messageEnd = this.offsetOf(next - 1) + 1;
+      const marks = assay.marks.findWithin(this.options.marks, this.offsetOf(this.index), messageEnd);
+      return this.addNode(marks.length ? assay.marks.wrapInMark(marks, [formula]) : formula, next);
+    }
+
+    /** Read an HTML tag, which is shown as text and never obeyed. */
+    readTag() {
       TAG.lastIndex = this.index;
       const match = TAG.exec(this.text);
       if (!match) return false;
       const end = this.index + match[0].length;
-      return this.replaceWith(this.index, end, element("span.tag-text", {}, this.plainText(this.index, end)));
+      return this.addNode(element("span.tag-text", {}, this.makePlainText(this.index, end)), end);
     }
 
-    /** A link is shown with its address and cannot be followed, because its author is not to be trusted. */
-    link(isImage) {
-      const start = this.index + (isImage ? 2 : 1);
-      if (isImage && this.text[this.index + 1] !== "[") return false;
+    /** Read `[words](address)`, whose words begin at `start`, or an image. It is shown with its address and cannot be
+        followed, because its author is not to be trusted. */
+    readLink(start, isImage) {
       const middle = this.findSign("](", start);
-      const end = middle < 0 ? -1 : this.findSign(")", middle + 2);
-      if (end < 0 || this.text.slice(start, middle).includes("\n")) return false;
-      const words = isImage ? ["image: ", this.readInside(start, middle)] : this.readInside(start, middle);
-      const address = element("span.address", {}, " (", this.plainText(middle + 2, end), ")");
-      return this.replaceWith(this.index, end + 1, element("span.link-text", {}, words, address));
+      if (middle < 0 || this.text.slice(start, middle).includes("\n")) return false;
+      const end = this.findSign(")", middle + 2);
+      if (end < 0) return false;
+      const words = this.readInside(start, middle);
+      const address = element("span.address", {}, " (", this.makePlainText(middle + 2, end), ")");
+      return this.addNode(element("span.link-text", {}, isImage ? "image: " : null, words, address), end + 1);
     }
 
-    emphasis(character) {
-      const doubled = this.text[this.index + 1] === character;
-      const sign = doubled ? character.repeat(2) : character;
+    /** Read `*emphasis*`, `**strong**` or `~~deleted~~` text; `_` may stand for `*`. */
+    readEmphasis(character) {
+      const isDouble = this.text[this.index + 1] === character;
+      const sign = isDouble ? character.repeat(2) : character;
       const start = this.index + sign.length;
-      if ((character === "~" && !doubled) || /\s/.test(this.text[start] || " ")) return this.skipRun(character);
-      if (character === "_" && /\w/.test(this.text[this.index - 1] || " ")) return this.skipRun(character);
+      const isTilde = character === "~";
+      if (isTilde && !isDouble) return this.skipRun(character); // as in "~5"
+      if (/\s/.test(this.text[start] || " ")) return this.skipRun(character);
+      const isInsideWord = /\w/.test(this.text[this.index - 1] || " ");
+      if (character === "_" && isInsideWord) return this.skipRun(character); // as in `snake_case`
       const end = this.findEmphasisEnd(sign, character, start);
       if (end < 0) return this.skipRun(character);
-      const name = character === "~" ? "s" : doubled ? "strong" : "em";
-      return this.replaceWith(this.index, end + sign.length, element(name, {}, this.readInside(start, end)));
+      let name = isDouble ? "strong" : "em";
+      if (isTilde) name = "s";
+      return this.addNode(element(name, {}, this.readInside(start, end)), end + sign.length);
     }
 
-    /** The index of the sign that ends an emphasis: not after a space, and of the same length or in a run of three. */
+    /** Return the index of the sign that ends an emphasis: not after a space, and in a run of its own length or of three and
+        more, in which another emphasis ends too. -1 if there is none. */
     findEmphasisEnd(sign, character, start) {
-      const limit = start + REACH;
-      // Before this index, no sign ends an emphasis. So each index is looked at only once.
+      const limit = start + MAX_DISTANCE;
+      // Earlier searches found nothing before `searchedUntil`. So each character is looked at only once.
       let index = Math.max(start, this.searchedUntil[sign] || 0);
       while (index < limit) {
         const end = this.findSign(sign, index);
         if (end < 0 || end >= limit) break;
-        const run = this.runAt(end, character);
-        const fits = run === sign.length || run >= 3;
-        if (fits && !/\s/.test(this.text[end - 1])) return sign.length === 2 ? end + run - 2 : end;
-        index = end + run;
+        const runLength = this.countRun(end, character);
+        const fits = runLength === sign.length || runLength >= 3;
+        // A double sign is the last two characters of its run.
+        if (fits && !/\s/.test(this.text[end - 1])) return sign.length === 2 ? end + runLength - 2 : end;
+        index = end + runLength;
       }
       this.searchedUntil[sign] = Math.max(index, limit - sign.length + 1);
       return -1;
     }
 
-    runAt(index, character) {
-      let run = 0;
-      while (this.text[index + run] === character) run += 1;
-      return run;
+    /** Return how many of this character follow each other from an index on. */
+    countRun(index, character) {
+      let end = index;
+      while (this.text[end] === character) end += 1;
+      return end - index;
     }
 
-    /** A run of signs that begins nothing is plain text. */
+    /** Leave a run of signs that begins nothing as plain text. */
     skipRun(character) {
-      this.index += this.runAt(this.index, character);
+      this.index += this.countRun(this.index, character);
       return true;
     }
   }

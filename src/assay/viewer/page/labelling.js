@@ -23,27 +23,50 @@
     return form;
   }
 
+  /** Return a form for a line with a verdict, a note and the name of the person. `save(label)` saves the label, or throws an
+      error; `close` closes the form. */
   function makeForm(line, save, close) {
     const problem = element("p.filter-error", { role: "alert" });
     const note = element("textarea", { name: "note", rows: "2", maxlength: "10000" });
     const rater = element("input", { name: "rater", autocomplete: "name", required: true, maxlength: "200" });
     rater.value = assay.memory.get("rater") || "";
-    let pendingSave = null;
-    /** Save a verdict, once at a time. Return whether that worked; if not, the form says why. */
-    const saveVerdict = (verdict) => (pendingSave ??= trySaving(verdict).finally(() => (pendingSave = null)));
+    const saveVerdict = makeSaveFunction(line, save, { problem, note, rater });
+    const isMine = (label) => assay.personOf(label.rater) === assay.personOf(rater.value);
+    // A label with the verdict null takes back the person's earlier one.
+    const takeBack = line.labels?.some(isMine) ? button("Take mine back", () => saveVerdict(null)) : null;
+    const form = element("form.labelling", { "aria-label": `Overrule ${line.name}` },
+      makeChoices(line), makeField("Note", note), makeField("Your name", rater), problem,
+      element("div.actions", {}, element("button.primary", { type: "submit" }, "Save label"), button("Cancel", close), takeBack));
+    saveFunctions.set(form, () => saveVerdict(readVerdict(form)));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault(); // a browser would send the form and leave the page
+      saveVerdict(readVerdict(form));
+    });
+    form.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation(); // elsewhere on the page Escape means something else
+      close();
+    });
+    return form;
+  }
+
+  /** Return the function that saves a verdict with what is in the fields. It resolves to whether that worked; if not,
+      `problem` says why. */
+  function makeSaveFunction(line, save, { problem, note, rater }) {
     const trySaving = async (verdict) => {
+      const name = rater.value.trim();
       if (verdict === undefined || verdict === "") {
         fill(problem, "Pick a verdict.");
         return false;
       }
-      if (!rater.value.trim()) {
+      if (!name) {
         fill(problem, "Enter your name: every label has an author.");
         rater.focus();
         return false;
       }
-      assay.memory.set("rater", rater.value.trim());
+      assay.memory.set("rater", name); // for the next form
       try {
-        await save({ criterion: line.name, verdict, note: note.value.trim(), rater: rater.value.trim() });
+        await save({ criterion: line.name, verdict, note: note.value.trim(), rater: name });
       } catch (error) {
         fill(problem, error.message);
         return false;
@@ -51,21 +74,14 @@
       assay.dom.announce("label saved");
       return true;
     };
-    const form = element("form.labelling", { "aria-label": `Overrule ${line.name}` },
-      makeChoices(line), makeField("Note", note), makeField("Your name", rater), problem,
-      element("div.actions", {}, element("button.primary", { type: "submit" }, "Save label"), button("Cancel", close),
-        line.labels?.some((label) => assay.personOf(label.rater) === assay.personOf(rater.value)) ? button("Take mine back", () => saveVerdict(null)) : null));
-    saveFunctions.set(form, () => saveVerdict(readVerdict(form)));
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      saveVerdict(readVerdict(form));
-    });
-    form.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
-      event.stopPropagation();
-      close();
-    });
-    return form;
+    let pendingSave = null;
+    return (verdict) => {
+      // A second click while the label is being saved waits for the same save.
+      pendingSave ??= trySaving(verdict).finally(() => {
+        pendingSave = null;
+      });
+      return pendingSave;
+    };
   }
 
   /** The verdicts to choose from: those of the criterion, or a field for a number if code answered with one. */

@@ -9,15 +9,15 @@
   const ITEM = /^( {0,8})([-*+]|\d{1,9}[.)])([ \t]+)(?=\S)/;
   const DIVIDER = /^[\s|:]*-[\s|:-]*$/;
   const MATH_OPENING = /^\s*(\$\$|\\\[|\\begin\{(?:align|equation|gather|cases|multline|eqnarray)\*?\})/;
-  const DEEPEST = 8;
-  const TALLEST = 200; // lines of a formula
+  const MAX_DEPTH = 8; // of lists and quotations in each other
+  const MAX_FORMULA_LINES = 200;
 
   /** A message as elements, with its quoted parts marked. */
   function markdown(text, marks) {
     return new Blocks(linesOf(text), { marks, all: false }, 0).read();
   }
 
-  /** The lines of a text, with the offset of each. */
+  /** Return the lines of a text, each with its offset in the message. */
   function linesOf(text) {
     let offset = 0;
     return text.split("\n").map((line) => {
@@ -27,9 +27,15 @@
     });
   }
 
+  /** Reads lines from the first to the last. Each method that returns an element reads one block, such as a list, which
+      begins at the line `next`, and continues after it. */
   class Blocks {
     constructor(lines, options, depth) {
-      Object.assign(this, { lines, options, depth, next: 0, nodes: [] });
+      this.lines = lines;
+      this.options = options; // those of `assay.marks.markText`
+      this.depth = depth;
+      this.next = 0;
+      this.nodes = [];
     }
 
     read() {
@@ -42,11 +48,11 @@
     }
 
     block(text) {
-      const isTooDeep = this.depth >= DEEPEST;
+      const isTooDeep = this.depth >= MAX_DEPTH;
       if (FENCE.test(text)) return this.fenced();
       if (HEADING.test(text)) return this.heading();
       if (RULE.test(text)) return this.takeLines(1) && element("hr");
-      if (MATH_OPENING.test(text)) return this.math() || this.paragraph();
+      if (MATH_OPENING.test(text)) return this.formula() || this.paragraph();
       if (!isTooDeep && QUOTE.test(text)) return this.quote();
       if (!isTooDeep && ITEM.test(text)) return this.list();
       if (this.isTable()) return assay.markdownTable(this.takeLines(this.tableLength()), this.options);
@@ -55,28 +61,31 @@
 
     /** Return the next lines, and continue after them. */
     takeLines(count) {
-      const some = this.lines.slice(this.next, this.next + count);
+      const taken = this.lines.slice(this.next, this.next + count);
       this.next += count;
-      return some;
+      return taken;
     }
 
-    /** The number of lines from here on that belong together: the first `from`, and those after them while `continues` is true. */
-    countWhile(continues, from = 1, most = Infinity) {
-      let count = from;
+    /** Return how many lines of a block there are from here on: the first `least`, and those after them for whose text
+        `continues` returns true; at most `most`. */
+    countLines(continues, least = 1, most = Infinity) {
+      let count = least;
       const end = Math.min(this.lines.length - this.next, most);
       while (count < end && continues(this.lines[this.next + count].text)) count += 1;
       return count;
     }
 
+    /** Code between two lines of backticks or tildes; without the second, all lines that follow. */
     fenced() {
-      const [, fence, language] = FENCE.exec(this.lines[this.next].text);
-      const closes = (text) => text.trim().startsWith(fence) && !text.trim().replaceAll(fence[0], "");
-      const count = this.countWhile((text) => !closes(text));
-      const code = this.takeLines(count).slice(1);
-      this.next += 1;
-      const lines = code.flatMap(({ text, offset }) => assay.marks.markText(`${text}\n`, offset, this.options));
-      return element("div.code", {}, language.trim() ? element("div.language", {}, language.trim().slice(0, 40)) : null,
-        element("pre", { tabindex: "0" }, element("code", {}, lines)));
+      const [, fence, info] = FENCE.exec(this.lines[this.next].text);
+      const isClosing = (text) => text.trim().startsWith(fence) && !text.trim().replaceAll(fence[0], "");
+      const count = this.countLines((text) => !isClosing(text));
+      const [, ...codeLines] = this.takeLines(count);
+      this.next += 1; // the closing fence
+      const code = codeLines.flatMap(({ text, offset }) => assay.marks.markText(`${text}\n`, offset, this.options));
+      const language = info.trim().slice(0, 40);
+      return element("div.code", {}, language ? element("div.language", {}, language) : null,
+        element("pre", { tabindex: "0" }, element("code", {}, code)));
     }
 
     heading() {
@@ -87,33 +96,39 @@
       return element(`h${level}.size-${signs.length}`, { dir: "auto" }, this.words([{ text: title, offset: line.offset + source.length - title.length }]));
     }
 
-    /** A formula over several lines; null if it is not one, or ends on the line on which it begins. */
-    math() {
-      const first = this.lines[this.next].text;
-      const opening = MATH_OPENING.exec(first)[1];
-      const closing = { "$$": "$$", "\\[": "\\]" }[opening] || opening.replace("begin", "end");
-      if (first.includes(closing, first.indexOf(opening) + opening.length)) return null;
-      const count = this.countWhile((text) => !text.includes(closing), 1, TALLEST) + 1;
-      const lines = this.lines.slice(this.next, this.next + count);
-      return lines[count - 1]?.text.includes(closing) ? this.formula(lines, opening, closing) : null;
-    }
-
-    formula(lines, opening, closing) {
-      const source = lines.map((line) => line.text).join("\n");
-      const end = source.lastIndexOf(closing);
-      const isEnvironment = opening.startsWith("\\begin");
-      const tex = isEnvironment ? source.slice(0, end + closing.length) : source.slice(source.indexOf(opening) + 2, end);
-      const formula = assay.formula(tex.trim(), true);
-      const after = source.slice(end + closing.length).trim();
-      if (!formula || after.length > 1) return null;
-      this.next += lines.length;
+    /** A formula over several lines. Null, with nothing read, if the lines are not a formula, or if it ends on its first line:
+        then it is read as part of a paragraph. */
+    formula() {
+      const firstText = this.lines[this.next].text;
+      const opening = MATH_OPENING.exec(firstText)[1]; // `$$`, `\[` or `\begin{align}`, for example
+      const closing = findMathClosing(opening);
+      const endsOnFirstLine = firstText.includes(closing, firstText.indexOf(opening) + opening.length);
+      if (endsOnFirstLine) return null;
+      const countBeforeLast = this.countLines((text) => !text.includes(closing), 1, MAX_FORMULA_LINES);
+      const lines = this.lines.slice(this.next, this.next + countBeforeLast + 1);
       const last = lines[lines.length - 1];
-      const overlapping = assay.marks.findWithin(this.options.marks, lines[0].offset, last.offset + last.text.length);
-      return element("p", {}, overlapping.length ? assay.marks.wrapInMark(overlapping, [formula]) : formula, after);
+      if (lines.length === 1 || !last.text.includes(closing)) return null; // it has no end
+      const source = lines.map((line) => line.text).join("\n");
+      const closingIndex = source.lastIndexOf(closing);
+      // At most a full stop may follow the formula, which is shown after it.
+      const textAfter = source.slice(closingIndex + closing.length).trim();
+      if (textAfter.length > 1) return null;
+      // KaTeX reads an environment with its `\begin` and `\end`, and other formulas without their signs.
+      const isEnvironment = opening.startsWith("\\begin");
+      const tex = isEnvironment
+        ? source.slice(0, closingIndex + closing.length)
+        : source.slice(source.indexOf(opening) + opening.length, closingIndex);
+      const formula = assay.formula(tex.trim(), true);
+      if (!formula) return null; // KaTeX cannot read it
+      this.next += lines.length;
+      // A formula cannot be marked in part, so all of it is marked if a judge quotes a part of it.
+      const marks = assay.marks.findWithin(this.options.marks, lines[0].offset, last.offset + last.text.length);
+      return element("p", {}, marks.length ? assay.marks.wrapInMark(marks, [formula]) : formula, textAfter);
     }
 
     quote() {
-      const lines = this.takeLines(this.countWhile((text) => QUOTE.test(text))).map((line) => cutStart(line, QUOTE.exec(line.text)[0].length));
+      const count = this.countLines((text) => QUOTE.test(text));
+      const lines = this.takeLines(count).map((line) => cutStart(line, QUOTE.exec(line.text)[0].length));
       return element("blockquote", {}, new Blocks(lines, this.options, this.depth + 1).read());
     }
 
@@ -126,25 +141,31 @@
       return element(ordered ? "ol" : "ul", { start: start !== 1 && start }, items);
     }
 
+    /** Whether the next line is another item of the list that begins with the match `first`: of the same kind, and not
+        indented further. */
     isSibling(first, ordered) {
-      const found = ITEM.exec(this.lines[this.next].text);
-      if (!found || RULE.test(this.lines[this.next].text)) return false;
-      return found[1].length <= first[1].length + 1 && /\d/.test(found[2]) === ordered;
+      const { text } = this.lines[this.next];
+      const match = ITEM.exec(text);
+      if (!match || RULE.test(text)) return false;
+      const [, indent, sign] = match;
+      return indent.length <= first[1].length + 1 && /\d/.test(sign) === ordered;
     }
 
-    /** One item of a list, with the indented lines below it. */
+    /** One item of a list, with the lines below it that belong to it: indented ones, and those of its first paragraph. */
     item() {
-      const [head, before] = ITEM.exec(this.lines[this.next].text);
-      const leastIndent = before.length + 2;
+      const [head, indent] = ITEM.exec(this.lines[this.next].text); // the head is the sign with the spaces around it
+      const leastIndent = indent.length + 2;
       let wasBlank = false;
-      const count = this.countWhile((text) => {
-        const blank = !text.trim();
-        const continues = blank || indentOf(text) >= leastIndent || (!wasBlank && !beginsBlock(text));
-        wasBlank = blank;
-        return continues;
+      const count = this.countLines((text) => {
+        const isBlank = !text.trim();
+        const isIndented = indentOf(text) >= leastIndent;
+        const isSameParagraph = !wasBlank && !beginsBlock(text);
+        wasBlank = isBlank;
+        return isBlank || isIndented || isSameParagraph;
       });
       const [first, ...rest] = this.takeLines(count);
-      const lines = [cutStart(first, head.length), ...rest.map((line) => cutStart(line, Math.min(head.length, indentOf(line.text))))];
+      const lines = [cutStart(first, head.length)];
+      for (const line of rest) lines.push(cutStart(line, Math.min(head.length, indentOf(line.text))));
       return element("li", { dir: "auto" }, new Blocks(lines, this.options, this.depth + 1).read());
     }
 
@@ -154,25 +175,25 @@
     }
 
     tableLength() {
-      return this.countWhile((text) => text.includes("|") && text.trim() !== "", 2);
+      return this.countLines((text) => text.includes("|") && text.trim() !== "", 2);
     }
 
     paragraph() {
-      const lines = this.takeLines(this.countWhile((text) => text.trim() && !beginsBlock(text)));
-      return element("p", { dir: "auto" }, this.words(lines));
+      const count = this.countLines((text) => text.trim() && !beginsBlock(text));
+      return element("p", { dir: "auto" }, this.words(this.takeLines(count)));
     }
 
-    /** The text of some lines as nodes. The lines may be apart in the message. */
+    /** The text of some lines as nodes. The lines may be apart in the message, as those of a quotation are. */
     words(lines) {
-      const starts = [];
+      const starts = []; // the index of each line in the joined text
       let length = 0;
       for (const { text } of lines) {
         starts.push(length);
         length += text.length + 1;
       }
-      const offsetOf = (offset) => {
-        const number = findLastAtMost(starts, offset);
-        return lines[number].offset + offset - starts[number];
+      const offsetOf = (index) => {
+        const number = findLastAtMost(starts, index);
+        return lines[number].offset + index - starts[number];
       };
       return assay.inline(lines.map((line) => line.text).join("\n"), offsetOf, this.options);
     }
@@ -180,6 +201,13 @@
 
   function beginsBlock(text) {
     return FENCE.test(text) || HEADING.test(text) || RULE.test(text) || QUOTE.test(text) || ITEM.test(text) || MATH_OPENING.test(text);
+  }
+
+  /** Return what ends a formula that begins with this sign. */
+  function findMathClosing(opening) {
+    if (opening === "$$") return "$$";
+    if (opening === "\\[") return "\\]";
+    return opening.replace("begin", "end");
   }
 
   function indentOf(text) {
@@ -197,7 +225,7 @@
     return low;
   }
 
-  /** A line without its first characters. */
+  /** A line without its first `count` characters. */
   function cutStart({ text, offset }, count) {
     return { text: text.slice(count), offset: offset + Math.min(count, text.length) };
   }
