@@ -230,10 +230,10 @@ def _run_in_worker_processes(criterion: Criterion) -> WrapFunction:
     """Return what makes an async function of a check, which runs it in a worker process."""
     isolation.protocol.register_record(Score)
     try:
-        home = isolation.protocol.pack_function(criterion.check).home
+        module = isolation.protocol.pack_function(criterion.check).module
     except (TypeError, MissingExtraError) as error:
         raise RubricError(f"criterion {criterion.name!r} cannot be isolated: {error}") from error
-    preloaded_modules = (home,) if home else ()
+    preloaded_modules = (module,) if module else ()
 
     def make_isolated(check: Callable[..., Any]) -> Callable[..., Any]:
         async def run_isolated(*arguments: Any, **keywords: Any) -> Any:

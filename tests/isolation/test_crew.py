@@ -28,7 +28,7 @@ class TestSize:
 
     def test_it_shrinks_when_there_is_nothing_to_do(self, gone, monkeypatch):
         """Down to none; and grows again."""
-        monkeypatch.setattr("assay.isolation.pool.IDLE", 0.05)
+        monkeypatch.setattr("assay.isolation.pool.IDLE_SECONDS", 0.05)
         with Pool(max_workers=2) as pool:
             first = pid(pool)
             assert gone(first)
@@ -175,7 +175,7 @@ class TestNoWorkers:
     def test_a_module_that_never_loads_is_done_without(self, tmp_path, monkeypatch, caplog):
         """After a limit of its own."""
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setattr("assay.isolation.process.LOADING", 5.0)
+        monkeypatch.setattr("assay.isolation.process.LOAD_SECONDS", 5.0)
         (tmp_path / "hangs.py").write_text("import time\ntime.sleep(1000)\n")
         with Pool(max_workers=1, preload=["hangs"]) as pool:
             assert pool.call("math:sqrt", 4, timeout=60).value == 2
@@ -186,7 +186,7 @@ class TestNoWorkers:
         """Here it is stopped; after a limit the task gets a worker of another."""
         with Pool(max_workers=1, recycle_after=1) as pool:
             template = pool.call("os:getppid", timeout=60).value
-            monkeypatch.setattr("assay.isolation.process.LOADING", 5.0)
+            monkeypatch.setattr("assay.isolation.process.LOAD_SECONDS", 5.0)
             os.kill(template, signal.SIGSTOP)
             assert pool.call("math:sqrt", 4, timeout=60).value == 2
             assert gone(template)

@@ -93,7 +93,7 @@ def test_a_function_that_never_loads_is_given_up(lone, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "never_loads.py").write_text("import time\ntime.sleep(1000)\n")
     assert lone.call("math:sqrt", 4, timeout=60).ok
-    monkeypatch.setattr(process, "LOADING", 0.1)
+    monkeypatch.setattr(process, "LOAD_SECONDS", 0.1)
     outcome = lone.call("never_loads:f", timeout=1000)
     assert outcome.kind == "timeout"
     assert outcome.message == "TimeoutError: never_loads:f was not loaded within 0.1 s"

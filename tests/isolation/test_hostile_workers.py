@@ -142,7 +142,7 @@ def pipe_of_this_worker():
     import sys
 
     frame = sys._getframe()
-    while frame.f_code.co_name != "_work":
+    while frame.f_code.co_name != "_do_task":
         frame = frame.f_back
     return frame.f_locals["self"]._pipe, frame.f_locals["token"]
 
@@ -152,7 +152,7 @@ def answers_itself(kind, token, said, value):
     from assay.isolation import protocol
 
     pipe, real = pipe_of_this_worker()
-    pipe.sendall(protocol.message(kind, said, token=real if token is None else token))
+    pipe.sendall(protocol.encode_message(kind, said, token=real if token is None else token))
     return value
 
 
@@ -223,7 +223,7 @@ def test_an_answer_is_no_answer_to_the_next_task(lone, tmp_path):
         last = sys.__dict__.setdefault("kept_answers", [])
         if last:
             pipe.sendall(last[0])
-        last.append(protocol.message(protocol.ANSWER, LIE, token=token))
+        last.append(protocol.encode_message(protocol.ANSWER, LIE, token=token))
         return value
 
     values = [lone.call(repeats_the_last_answer, n, tmp_path, timeout=60).value for n in range(6)]
@@ -265,7 +265,10 @@ def test_a_worker_cannot_talk_a_deadline_away(lone, told):
             sleeps = 0
 
         forkserver = sys.modules["assay.isolation.forkserver"]
-        forkserver.Reading, forkserver.measure_work = lambda *_: Lie(told), lambda *_, **__: told[0]
+        forkserver.ProcessCounts, forkserver.measure_work = (
+            lambda *_: Lie(told),
+            lambda *_, **__: told[0],
+        )
 
     first = lone.call(lies, told, timeout=60)
     assert first.ok or first.kind in ("crashed", "timeout")
@@ -276,7 +279,7 @@ def test_a_worker_cannot_talk_a_deadline_away(lone, told):
 
 def test_an_answer_that_never_ends_is_not_waited_for(lone, monkeypatch):
     """The deadline holds while bytes keep coming."""
-    monkeypatch.setattr("assay.isolation.process.DELIVERY", 0.2)
+    monkeypatch.setattr("assay.isolation.process.DELIVERY_SECONDS", 0.2)
 
     def drips():
         pipe, token = pipe_of_this_worker()
@@ -290,7 +293,7 @@ def test_an_answer_that_never_ends_is_not_waited_for(lone, monkeypatch):
 
 def test_a_fresh_process_for_every_task():
     """With `recycle_after=1` nothing that a task did to its worker meets the next."""
-    tamper = "sys.modules['assay.isolation.forkserver']._called = lambda *_: 'tampered'"
+    tamper = "sys.modules['assay.isolation.forkserver']._call = lambda *_: 'tampered'"
     with Pool(max_workers=2, recycle_after=1, preload=["cloudpickle", __name__]) as pool:
         tasks = [pool.submit(obey, tamper, n, timeout=60) for n in range(20)]
         assert [task.result().value for task in tasks] == [*range(20)]

@@ -12,7 +12,7 @@ import pytest
 from hostile import good_pairs, hostile_cases
 
 from assay.isolation import shared_pool
-from assay.isolation.pool import MEMORY
+from assay.isolation.pool import DEFAULT_MEMORY
 from assay.math import MathOptions, MathVerdict, verify, verify_many
 
 LOADED = 256 << 20
@@ -143,7 +143,7 @@ def test_hostile_answers_harm_neither_the_good_ones_nor_the_process():
     assert set(threading.enumerate()) <= threads
     assert own_processes() <= processes
     unit = 1 if sys.platform == "darwin" else 1024
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit <= MEMORY + LOADED
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit <= DEFAULT_MEMORY + LOADED
 
 
 def test_long_texts_are_not_kept_in_memory():

@@ -1,9 +1,9 @@
 """The code of worker processes, which call functions, and of the template process, which forks workers.
 
 The template is a new interpreter that imports the modules to preload, and then only forks workers and
-ends them. A worker takes one task after another from its pipe. Its lifeline is a socket between the pool
-and the template: when the pool closes its end, or has ended, the template kills the worker with
-everything that it has started.
+ends them. A worker takes one task after another from its pipe, a socket to the pool. Its lifeline is a
+socket between the pool and the template: when the pool closes its end, or has ended, the template kills
+the worker with everything that it has started.
 """
 
 import gc
@@ -31,24 +31,31 @@ from assay.wording import describe_error
 # A worker that still uses this share of its memory limit after a task asks to be replaced.
 KEPT_SHARE: Final = 0.5
 TRACE_LENGTH: Final = 20_000  # characters at the end of a traceback that are sent
+# Options of the system call `prctl` of Linux: the signal that a process gets when its parent ends, and
+# whether orphans of its descendants become its children.
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
-class Reading(NamedTuple):
-    """The counts of a process since its start."""
+class ProcessCounts(NamedTuple):
+    """What the system has counted of a process since its start."""
 
     used: float = 0.0  # seconds that it used a processor
     waited: float = 0.0  # seconds that it waited for one
     sleeps: int = 0  # how often it slept or waited for something
 
 
-def measure_work(elapsed: float, before: Reading, now: Reading, *, has_slept: bool) -> float:
-    """Return how many of the elapsed seconds a process has worked, by the counts before and now."""
-    # Sleeping counts as work, waiting for a processor does not. The work of a process that never slept
-    # is its processor time, without the time that the host of a virtual machine took from it.
+def measure_work(
+    elapsed: float, before: ProcessCounts, now: ProcessCounts, *, has_slept: bool
+) -> float:
+    """Return how many of the elapsed seconds a process has worked, by its counts before and now.
+
+    Sleeping counts as work, so a function cannot sleep past its deadline. Waiting for a processor does
+    not count, so a busy machine does not shorten the deadline.
+    """
     if has_slept:
         return elapsed - (now.waited - before.waited)
+    # Processor time leaves out also what the host of a virtual machine took from it.
     return now.used - before.used
 
 
@@ -56,16 +63,17 @@ class ProcessClock:
     """Reads the counts of this process."""
 
     def __init__(self, *, counts_waiting: bool) -> None:
-        """Without `counts_waiting`, the kernel counts only processor time."""
-        self._file: int | None = None
+        """`counts_waiting` says whether the kernel counts how long a process waits for a processor."""
+        self._file: int | None = None  # opened once, since it is read before and after each task
         if counts_waiting:
             self._file = os.open("/proc/self/schedstat", os.O_RDONLY)
 
-    def read(self) -> Reading:
+    def read(self) -> ProcessCounts:
+        """Return the present counts; only the processor time if the kernel counts nothing else."""
         if self._file is None:
-            return Reading(used=time.process_time())
-        nanoseconds_waited = int(os.pread(self._file, 64, 0).split()[1])
-        return Reading(
+            return ProcessCounts(used=time.process_time())
+        nanoseconds_waited = int(os.pread(self._file, 64, 0).split()[1])  # the second number
+        return ProcessCounts(
             used=time.thread_time(),
             waited=nanoseconds_waited / 1e9,
             sleeps=resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw,
@@ -73,11 +81,16 @@ class ProcessClock:
 
 
 class MemoryLimit:
-    """The limit on the memory of a worker, counted from when it was last set (on Linux)."""
+    """The limit on the memory of a worker (on Linux).
+
+    It limits how much memory the worker takes in addition to what it had when the limit was set.
+    """
 
     def __init__(self, allowed: int | None) -> None:
-        self.allowed = allowed or 0  # bytes
-        self._high_mark = sys.maxsize
+        """`allowed` is the limit in bytes; None if there is none."""
+        self.allowed = allowed or 0
+        # With more bytes than this, a worker has kept so much of its tasks that a new one is better.
+        self._replacement_size = sys.maxsize
         self._system_limits = resource.getrlimit(resource.RLIMIT_AS)
         self._file: int | None = None
         if allowed and sys.platform == "linux":
@@ -88,70 +101,76 @@ class MemoryLimit:
         if self._file is None:
             return
         used = self._count_bytes()
-        self._high_mark = used + int(self.allowed * KEPT_SHARE)
+        self._replacement_size = used + int(self.allowed * KEPT_SHARE)
         limit = used + self.allowed
-        soft, hard = self._system_limits
-        if soft != resource.RLIM_INFINITY:
-            limit = min(limit, soft)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        soft_limit, hard_limit = self._system_limits
+        if soft_limit != resource.RLIM_INFINITY:
+            limit = min(limit, soft_limit)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
 
     def lift(self) -> None:
-        """Allow what the system allows."""
+        """Remove the limit; the limit of the system still applies."""
         if self._file is not None:
             resource.setrlimit(resource.RLIMIT_AS, self._system_limits)
 
     def is_high(self) -> bool:
         """Return whether tasks have left so much memory behind that a new worker is better."""
-        return self._file is not None and self._count_bytes() > self._high_mark
+        return self._file is not None and self._count_bytes() > self._replacement_size
 
     def _count_bytes(self) -> int:
+        """Return how much memory this process has."""
         assert self._file is not None
-        return int(os.pread(self._file, 64, 0).split()[0]) * resource.getpagesize()
+        page_count = int(os.pread(self._file, 64, 0).split()[0])
+        return page_count * resource.getpagesize()
 
 
 class Worker:
-    """Calls functions, and answers with the result or the error."""
+    """Calls functions in a worker process, and sends the pool the result or the error of each call."""
 
     def __init__(self, pipe: socket.socket, settings: WorkerSettings) -> None:
         self._pipe = pipe
         self._pid = os.getpid()
         self._clock = ProcessClock(counts_waiting=settings.counts_waiting)
         self._memory = MemoryLimit(settings.memory)
-        self._idle = settings.idle
-        self._functions: dict[int, Any] = {}
+        self._idle_seconds = settings.idle
+        self._functions: dict[int, Any] = {}  # those that were loaded, by their number
         os.register_at_fork(after_in_child=self._close_pipe)
 
     def serve(self) -> None:
-        """Work until the pool closes the pipe, or there is no task for a long time."""
+        """Do tasks until the pool closes the pipe, or sends no task for a long time."""
         stream = cast("BinaryIO", self._pipe.makefile("rb"))
-        self._pipe.sendall(protocol.message(protocol.HELLO, str(self._pid).encode()))
-        while select.select([self._pipe], [], [], self._idle)[0]:
+        self._pipe.sendall(protocol.encode_message(protocol.HELLO, str(self._pid).encode()))
+        while select.select([self._pipe], [], [], self._idle_seconds)[0]:
             head = stream.read(protocol.HEAD.size)
-            if len(head) < protocol.HEAD.size:
+            if len(head) < protocol.HEAD.size:  # the pool has closed the pipe
                 return
             _, token, length = protocol.HEAD.unpack(head)
-            self._work(token, stream.read(length))
+            self._do_task(token, stream.read(length))
 
-    def _work(self, token: bytes, task: bytes) -> None:
-        number, function, arguments = pickle.loads(task)
+    def _do_task(self, token: bytes, task: bytes) -> None:
+        """Call the function of a task, and send its result or error.
+
+        `task` is the content of the message `protocol.TASK`. All messages about it have the token.
+        """
+        number, packed_function, packed_arguments = pickle.loads(task)
         threads_before = _count_threads()
         started = 0.0
-        before: Reading | None = None  # the counts before the work; None if it has not begun
+        before: ProcessCounts | None = None  # the counts before the call; None if it has not begun
         try:
             if number not in self._functions:
-                self._functions[number] = self._load(function)
-            # Before the work begins, because this may import the classes of the arguments.
-            args, keywords = pickle.loads(arguments)
+                self._functions[number] = self._load(packed_function)
+            # This may import the classes of the arguments, so it is done before the time is measured.
+            args, keywords = pickle.loads(packed_arguments)
             self._exit_if_forked()
             started = time.monotonic()
             before = self._clock.read()
             self._pipe.sendall(
-                protocol.message(protocol.STARTED, json.dumps(before).encode(), token)
+                protocol.encode_message(protocol.STARTED, json.dumps(before).encode(), token)
             )
             kind = "value"
             content = _encode_value(_call(self._functions[number], args, keywords))
         except MemoryError as error:
-            self._memory.lift()
+            self._memory.lift()  # to have enough for the message
             kind = "memory"
             content = _encode_error(
                 error,
@@ -168,46 +187,59 @@ class Worker:
             now = self._clock.read()
             has_slept = now.sleeps > before.sleeps
             seconds = max(0.0, measure_work(elapsed, before, now, has_slept=has_slept))
-        # A remaining thread or process would use time of later tasks, or might send answers.
-        has_remains = _count_threads() > threads_before or _has_children()
-        is_spent = kind == "memory" or has_remains or self._memory.is_high()
-        answer = f"[{json.dumps([kind, seconds, is_spent])}, {content}]"
-        self._pipe.sendall(protocol.message(protocol.ANSWER, answer.encode(), token))
+        # A thread or process that the function has left behind would slow down later tasks, or might
+        # answer them.
+        left_something = _count_threads() > threads_before or _has_children()
+        needs_replacement = kind == "memory" or left_something or self._memory.is_high()
+        answer = f"[{json.dumps([kind, seconds, needs_replacement])}, {content}]"
+        self._pipe.sendall(protocol.encode_message(protocol.ANSWER, answer.encode(), token))
 
-    def _load(self, packed: bytes) -> Any:
-        """Return the function. Imports do not count as its work, nor against its memory."""
+    def _load(self, packed_function: bytes) -> Any:
+        """Return the function that `protocol.pack_function` has packed.
+
+        The modules that it imports do not count against the memory that a task may use.
+        """
         self._memory.lift()
         try:
-            function = pickle.loads(packed)
-            if isinstance(function, str):
-                module, _, path = function.partition(":")
-                function = import_module(module)
-                for step in path.split("."):
-                    function = getattr(function, step)
+            function = pickle.loads(packed_function)
+            if isinstance(
+                function, str
+            ):  # `package.module:function`, or `package.module:Class.method`
+                module_name, _, path = function.partition(":")
+                function = import_module(module_name)
+                for attribute in path.split("."):
+                    function = getattr(function, attribute)
             return function
         finally:
             self._memory.set()
 
     def _close_pipe(self) -> None:
-        """Close the pipe in a process that the function has forked, which must not answer."""
-        with suppress(OSError):  # the function has closed it
+        """Close the pipe in a process that the function has forked, since that must not answer."""
+        with suppress(OSError):  # the function has closed it already
             os.close(self._pipe.fileno())
 
     def _exit_if_forked(self, error: BaseException | None = None) -> None:
-        """End this process if the function has forked it: only the worker itself answers."""
+        """End this process if it is not the worker, but a process that the function has forked.
+
+        Such a process returns from the function like the worker, but only the worker may answer. Its
+        exit status is what Python's would be: that of `SystemExit`, 1 for any other error, or 0.
+        """
         if os.getpid() == self._pid:
             return
         if isinstance(error, SystemExit):
             code: Any = error.code
-            _exit(code if isinstance(code, int) else int(code is not None))
-        _exit(int(error is not None))
+            if isinstance(code, int):
+                _exit(code)
+            _exit(0 if code is None else 1)
+        _exit(0 if error is None else 1)
 
 
 def _call(function: Any, args: Any, keywords: Any) -> Any:
+    """Call a function, and await the result if it is awaitable."""
     value = function(*args, **keywords)
     if not hasattr(value, "__await__"):
         return value
-    import asyncio
+    import asyncio  # takes time, and few functions need it
 
     async def await_value() -> Any:
         return await value
@@ -216,40 +248,46 @@ def _call(function: Any, args: Any, keywords: Any) -> Any:
 
 
 def _encode_value(value: Any) -> str:
-    kind = type(value).__name__
+    """Return the result of a function as JSON; raise TypeError or ValueError if it cannot be sent."""
+    type_name = type(value).__name__
     try:
-        text = json.dumps(protocol.plain(value))
+        text = json.dumps(protocol.make_plain(value))
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - it runs code of the value's class
+    except Exception as error:  # noqa: BLE001 - this may run code of the value's class
         raise TypeError(
-            f"it returned a {kind} that cannot be sent back ({error}): return plain data"
+            f"it returned a {type_name} that cannot be sent back ({error}): return plain data"
         ) from None
     if len(text) > protocol.LARGEST_VALUE:
         raise ValueError(
-            f"it returned a {kind} of {len(text):,} characters that cannot be sent back: return less"
+            f"it returned a {type_name} of {len(text):,} characters that cannot be sent back: "
+            "return less"
         )
     return text
 
 
 def _encode_error(error: BaseException, default: str = "") -> str:
-    """Return the message and the traceback of an error; `default` is used if it has no message."""
+    """Return the message and the traceback of an error, as JSON.
+
+    `default` is the message if the error has none.
+    """
     traceback = error.__traceback__
-    # Leave out the frames of this file.
+    # Leave out the frames of this file, which would mean nothing to the caller.
     while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
         traceback = traceback.tb_next
     text = ""
-    with suppress(Exception):  # no memory, recursion, or an error in a `__repr__`
+    with suppress(Exception):  # out of memory, recursion, or an error in a `__repr__`
         from traceback import format_exception
 
         text = "".join(format_exception(type(error), error, traceback))
-    message = describe_error(error)
+    message = describe_error(error)  # such as "ValueError: no such field"
     if message.endswith(": "):
         message += default
     return json.dumps([message, text[-TRACE_LENGTH:]])
 
 
 def _count_threads() -> int:
+    """Return how many threads of Python this process has, without importing `threading` for that."""
     threading = sys.modules.get("threading")
     if threading is None:
         return 1
@@ -257,8 +295,8 @@ def _count_threads() -> int:
 
 
 def _has_children() -> bool:
-    """Return whether this process has children, alive or not waited for."""
-    with suppress(ChildProcessError):
+    """Return whether this process has child processes, running or ended."""
+    with suppress(ChildProcessError):  # raised if there are none
         os.waitpid(-1, os.WNOHANG)
         return True
     return False
@@ -273,14 +311,18 @@ def _exit(status: int) -> NoReturn:
 
 
 def template_main() -> None:
-    """Run the template process: import the modules to preload, then fork workers for the pool."""
+    """Import the modules to preload, then fork workers for the pool.
+
+    This is the main function of the template process. Its arguments are the number of the control
+    socket, through which the pool asks for workers, and the settings as JSON.
+    """
     control = socket.socket(fileno=int(sys.argv[1]))
     settings = WorkerSettings(**json.loads(sys.argv[2])["settings"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A worker may be killed at any moment.
+            # Write every line at once, since a worker may be killed at any moment.
             cast("Any", stream).reconfigure(line_buffering=True)
     template = TemplateProcess(control, settings)
     try:
@@ -302,30 +344,32 @@ def template_main() -> None:
 
 
 class TemplateProcess:
-    """Forks a worker for every pair of sockets from the pool, and ends workers with a closed lifeline."""
+    """Forks a worker whenever the pool asks for one, and kills it when the pool closes its lifeline."""
 
     def __init__(self, control: socket.socket, settings: WorkerSettings) -> None:
         self._control = control
         self._settings = settings
         self._lifelines: dict[int, socket.socket] = {}  # by the process id of the worker
         self._is_closed = False  # whether the pool has closed the control socket
-        self._prctl: Any = _do_nothing
+        self._prctl: Any = _do_nothing  # a system call that only Linux has
         if sys.platform == "linux":
             self._prctl = getattr(import_module("ctypes").CDLL(None), "prctl", _do_nothing)
         # Orphans of workers become children of this process, which can end them and wait for them.
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-        # The data of a key of the selector is the method to call when its file can be read.
+        # Each file is registered with the method to call when it can be read.
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, self._handle_request)
-        # The signal for an ended child makes this socket readable.
+        # When a child ends, Python's signal handler writes to the one socket, so that the other one can
+        # be read.
         self._wakeup_reader, self._wakeup_writer = socket.socketpair()
         self._wakeup_reader.setblocking(False)
         self._wakeup_writer.setblocking(False)
         signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _do_nothing)
         self._selector.register(self._wakeup_reader, selectors.EVENT_READ, self._collect_ended)
-        # A forked child of the pool's process may keep the sockets open after that has ended.
+        # End when the process of the pool has ended. Its sockets do not always show that: a process that
+        # it has forked may keep them open.
         with suppress(OSError, AttributeError):  # older systems do not have this call
             parent = os.pidfd_open(os.getppid())
             self._selector.register(parent, selectors.EVENT_READ, self.end)
@@ -340,14 +384,17 @@ class TemplateProcess:
         """End this process with all workers and everything that they have started."""
         for pid in self._lifelines:
             _kill(pid)
-        with suppress(OSError):
+        with suppress(OSError):  # raised by `waitpid` when there are no children left
             while True:
                 self._kill_orphans(spare=())
                 os.waitpid(-1, 0)
         os._exit(0)
 
     def _handle_request(self) -> None:
-        """Fork a worker for the pair of sockets that the pool sends, or note that the pool is closed."""
+        """Fork a worker, because the pool asks for one, or note that the pool has closed the socket.
+
+        The pool sends one byte with the ends of two sockets: the pipe for tasks, and the lifeline.
+        """
         request, descriptors, _, _ = socket.recv_fds(self._control, 1, 2)
         if not request:
             self._is_closed = True
@@ -358,17 +405,19 @@ class TemplateProcess:
         with pipe:
             try:
                 with warnings.catch_warnings():
-                    # A preloaded module may have started threads, which are not forked.
+                    # Python warns if a preloaded module has started threads, which are not forked.
                     warnings.simplefilter("ignore", DeprecationWarning)
                     pid = os.fork()
-            except OSError:
+            except OSError:  # the system allows no further process
                 with lifeline, suppress(OSError):
                     lifeline.sendall(protocol.STATUS.pack(1))
                 return
             if pid == 0:
                 self._become_worker(template_pid, pipe, lifeline)
+        # The worker has a process group of its own, which can be killed with all that it starts. Both
+        # processes create it, since either may be the first that needs it.
         with suppress(OSError):
-            os.setpgid(pid, pid)  # both processes call this, since either may be first
+            os.setpgid(pid, pid)
         self._lifelines[pid] = lifeline
         self._selector.register(
             lifeline, selectors.EVENT_READ, partial(self._handle_closed_lifeline, pid)
@@ -377,24 +426,25 @@ class TemplateProcess:
     def _become_worker(
         self, template_pid: int, pipe: socket.socket, lifeline: socket.socket
     ) -> NoReturn:
-        """Turn this forked process into a worker."""
+        """Turn this process, which was just forked from the template, into a worker."""
         try:
             self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
             if os.getppid() != template_pid:
                 os._exit(1)  # the template ended before that call
             with suppress(OSError):
                 os.setpgid(0, 0)
+            # Undo what only the template needs, and close its files.
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._selector.close()
-            for end in (
+            for template_socket in (
                 self._control,
                 self._wakeup_reader,
                 self._wakeup_writer,
                 lifeline,
                 *self._lifelines.values(),
             ):
-                end.close()
+                template_socket.close()
             # If the machine runs out of memory, the kernel should kill a worker, not the training run.
             with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
                 file.write("500")
@@ -404,7 +454,7 @@ class TemplateProcess:
             _exit(1)
 
     def _handle_closed_lifeline(self, pid: int) -> None:
-        """End a worker, because the pool has closed its end of the lifeline."""
+        """Kill a worker, because the pool has closed its end of the lifeline."""
         lifeline = self._lifelines.get(pid)
         if lifeline is not None:  # None if the worker has just ended
             self._selector.unregister(lifeline)
@@ -417,25 +467,28 @@ class TemplateProcess:
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
+                if pid == 0:  # no further child has ended
                     break
                 if pid in self._lifelines:
                     self._report_ended_worker(pid, status)
-            self._kill_orphans(spare=self._lifelines)
+            self._kill_orphans(spare=self._lifelines)  # what the living workers have started
 
     def _report_ended_worker(self, pid: int, status: int) -> None:
+        """Kill what a worker has left behind, and send the pool its exit status."""
         lifeline = self._lifelines.pop(pid)
-        # Its group may still have processes; until they have ended, no other group gets its number.
+        # Other processes may still be in its process group. As long as they are, the system gives the
+        # number of the group to no other process.
         _kill(pid)
-        with suppress(KeyError):  # the pool has closed it already
+        with suppress(KeyError):  # the pool has closed the lifeline already
             self._selector.unregister(lifeline)
         with lifeline, suppress(OSError):
             lifeline.sendall(protocol.STATUS.pack(os.waitstatus_to_exitcode(status)))
 
     def _kill_orphans(self, spare: Collection[int]) -> None:
-        """Kill children of ended workers that have left the worker's process group (on Linux).
+        """Kill processes that ended workers have started outside of their process group (on Linux).
 
-        Processes in the groups `spare` are not killed.
+        When a worker ends, such processes become children of the template. Those in the process groups
+        `spare` are not killed.
         """
         own_pid = os.getpid()
         try:
@@ -452,7 +505,7 @@ class TemplateProcess:
 def _kill(pid: int) -> None:
     """Kill a worker and the processes that it has started, which are in its process group."""
     for kill in (os.killpg, os.kill):
-        with suppress(OSError):  # it has ended, or has no group yet
+        with suppress(OSError):  # the worker has ended, or has no group yet
             kill(pid, signal.SIGKILL)
 
 

@@ -1,7 +1,7 @@
-"""Run functions in worker processes: the pool, its threads, and the workers they use.
+"""Run functions in worker processes.
 
-Each thread takes a task, gives it to a worker process, and waits for the answer or the deadline. The
-thread replaces a worker that dies, misses a deadline or misbehaves; no other task is affected.
+A pool has threads. Each thread takes a task, gives it to a worker process, and waits for the answer or
+the deadline. It replaces a worker that dies, misses a deadline or misbehaves; no other task is affected.
 """
 
 import asyncio
@@ -30,11 +30,12 @@ from assay.wording import describe_error, format_value
 
 logger = get_logger("assay")
 
-MEMORY: Final = 1 << 30  # bytes that a worker may use by default: 1 GiB
-IDLE: Final = 60.0  # seconds without work after which a worker ends
-ATTEMPTS: Final = 2  # workers that a task may lose for which it may not be to blame
-# How often in a row a worker or a template may fail to start before the task is lost.
-STARTS: Final = 3
+DEFAULT_MEMORY: Final = 1 << 30  # bytes that a worker may use: 1 GiB
+IDLE_SECONDS: Final = 60.0  # how long a worker without work stays alive
+# How many workers a task may lose, if it is not certain that the task is the cause.
+MOST_ATTEMPTS: Final = 2
+# How often in a row a worker, or the process that forks workers, may fail to start.
+MOST_STARTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class PoolStats:
     """The workers and tasks of a pool."""
 
     workers: int  # living worker processes
-    running: int  # tasks in progress
+    running: int  # tasks in progress, also those whose worker is just being started
     queued: int  # tasks waiting for a worker
     started: int  # workers started so far
     # Workers killed at a deadline, for misbehaviour, or because their task was cancelled.
@@ -61,7 +62,7 @@ class CallOptions(TypedDict):
 
 
 class _LostError(Exception):
-    """No worker could be started for a task, its caller has cancelled it, or the pool is closed."""
+    """A task cannot be done: no worker could be started, it was cancelled, or the pool is closed."""
 
 
 class Pool:
@@ -83,7 +84,7 @@ class Pool:
         *,
         max_workers: int | None = None,
         preload: Iterable[str] = (),
-        memory: int | None = MEMORY,
+        memory: int | None = DEFAULT_MEMORY,
         recycle_after: int = 5000,
     ) -> None:
         limits = {"max_workers": max_workers, "memory": memory, "recycle_after": recycle_after}
@@ -94,33 +95,42 @@ class Pool:
         self._recycle_after = recycle_after
         self._preload = tuple(dict.fromkeys(preload))
         self._settings = WorkerSettings(
-            preload=self._preload, memory=memory, idle=IDLE, counts_waiting=counts_waiting()
+            preload=self._preload,
+            memory=memory,
+            idle=IDLE_SECONDS,
+            counts_waiting=counts_waiting(),
         )
         self.closed = False  # whether it refuses new calls
         self.reset()
         _pools.add(self)
 
     def reset(self) -> None:
-        """Set the pool to its initial state, without workers and threads, in this process."""
-        self.owner = os.getpid()
+        """Set the pool to its initial state, without workers and threads.
+
+        A process that was forked calls this for the pools of its parent, too.
+        """
+        self.owner = os.getpid()  # the process that uses this pool
         self._executor = ThreadPoolExecutor(self._max_workers, "assay-isolation")
-        self._unfinished: set[Future[Outcome]] = set()
-        self._tasks: set[PoolTask] = set()  # in progress in a thread
-        self._counts = Counter[str]()
-        # Held to change anything here, and to close what another thread may interrupt.
+        self._unfinished: set[Future[Outcome]] = set()  # of tasks that wait or are in progress
+        self._running_tasks: set[PoolTask] = set()  # those that a thread works on
+        self._counts = Counter[str]()  # of workers: "started", "killed" and "recycled"
+        # Held to change the following fields or the worker of a task, and to close a worker that
+        # another thread may interrupt.
         self._lock = threading.Lock()
-        self._idle: list[WorkerProcess] = []  # workers without a task; the last one is used first
-        self.template: TemplateConnection | None = None  # the process that forks workers
+        self._idle_workers: list[WorkerProcess] = []  # the last one is used first
+        # The process that forks workers; None until one is needed.
+        self.template: TemplateConnection | None = None
         # The current template, and earlier ones, which end with their last worker.
         self.templates: list[TemplateConnection] = []
-        # A thread refers to its pool only while it has a task, so an unused pool can be collected.
-        self.finalizer = weakref.finalize(self, _end, self._idle, self.templates)
-        self.finalizer.atexit = False
+        # If the program no longer refers to the pool, the garbage collector ends its processes. Threads
+        # do not prevent that, because they refer to the pool only while they work on a task.
+        self.finalizer = weakref.finalize(self, _end_processes, self._idle_workers, self.templates)
+        self.finalizer.atexit = False  # `_close_pools` is called at exit
 
     def submit(
         self, function: Function, *args: Any, **options: Unpack[CallOptions]
     ) -> "Future[Outcome]":
-        """Call a function, or the one at `package.module:function`; return the future outcome.
+        """Call a function, or the one at `package.module:function`; return a future of its outcome.
 
         A lambda, or a function in `__main__`, needs the package cloudpickle. An async function is
         awaited in the worker. Raises `TypeError` if something cannot be sent to a worker.
@@ -133,9 +143,10 @@ class Pool:
         return run_sync(self.run(function, *args, **options))
 
     async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
-        """Call a function as `submit` does. If the caller is cancelled, the worker is killed.
+        """Call a function as `submit` does, and return the outcome.
 
-        Raises `TimeoutError` if a work budget is set and the call needs more than the rest of it.
+        If the caller is cancelled, the worker is killed. If a work budget is set, the call may not work
+        longer than what is left of it. Raises `TimeoutError` if that is not enough.
         """
         budget = current_work_budget.get()
         if budget is None:
@@ -147,6 +158,7 @@ class Pool:
             outcome = await self._run(function, args, options)
             budget.spent += outcome.seconds
         if outcome.kind == "timeout" and options["timeout"] < timeout:
+            # The budget has stopped the call, and not its own timeout: report the budget.
             budget.spent = max(budget.spent, budget.seconds)
             budget.raise_if_spent()
         return outcome
@@ -154,16 +166,18 @@ class Pool:
     async def _run(
         self, function: Function, args: tuple[Any, ...], options: CallOptions
     ) -> Outcome:
+        """Call a function and return the outcome; if the caller is cancelled, cancel the call."""
         future, task = self._submit_task(function, args, options)
         try:
             return await asyncio.wrap_future(future)
         except BaseException:
-            self._abandon(future, task)
+            self._cancel(future, task)
             raise
 
     def _submit_task(
         self, function: Function, args: tuple[Any, ...], options: CallOptions
     ) -> "tuple[Future[Outcome], PoolTask]":
+        """Let a thread of the pool do a call. Return the future of its outcome, and the task."""
         timeout = options["timeout"]
         hard_timeout = options.get("hard_timeout")
         for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
@@ -171,31 +185,40 @@ class Pool:
                 raise ValueError(
                     f"{name} is {format_value(value)}: give a number of seconds above 0"
                 )
-        packed = pack_function(function)
-        arguments = pack_arguments(args, options.get("keywords", {}), packed.name)
-        task = PoolTask(packed, arguments, timeout, hard_timeout)
+        packed_function = pack_function(function)
+        keywords = options.get("keywords", {})
+        task = PoolTask(
+            function=packed_function,
+            arguments=pack_arguments(args, keywords, packed_function.name),
+            timeout=timeout,
+            hard_timeout=hard_timeout,
+        )
         if self.closed:
             raise RuntimeError("the pool is closed: make a new one")
-        future = self._executor.submit(self._do_task, task)
+        future = self._executor.submit(self._run_task, task)
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
         return future, task
 
-    def _abandon(self, future: "Future[Outcome]", task: PoolTask) -> None:
+    def _cancel(self, future: "Future[Outcome]", task: PoolTask) -> None:
         """Cancel a task; if it is in progress, kill its worker."""
-        if not future.cancel():
-            task.is_abandoned = True
+        if not future.cancel():  # it is in progress, or done
+            task.is_cancelled = True
             with self._lock:
                 if task.worker is not None:
                     task.worker.interrupt()
 
     def preload(self, *modules: str) -> None:
-        """Import these modules, too, before workers are forked. Busy workers finish their tasks without."""
+        """Import these modules, too, before workers are forked.
+
+        Workers that were forked before are no longer used after their present task.
+        """
         with self._lock:
             all_modules = tuple(dict.fromkeys((*self._preload, *modules)))
             if all_modules != self._preload:
                 self._preload = all_modules
                 self._settings = self._settings._replace(preload=all_modules)
+                # The next worker that is needed starts a new template with these settings.
                 if self.template is not None:
                     self.template.end_when_idle()
                     self.template = None
@@ -203,9 +226,9 @@ class Pool:
     def stats(self) -> PoolStats:
         """Return the numbers of workers and tasks."""
         with self._lock:
-            busy = sum(task.worker is not None for task in self._tasks)
-            idle = sum(worker.is_fit() for worker in self._idle)
-            running = len(self._tasks)
+            busy = sum(task.worker is not None for task in self._running_tasks)
+            idle = sum(worker.is_usable() for worker in self._idle_workers)
+            running = len(self._running_tasks)
         queued = sum(not (future.running() or future.done()) for future in [*self._unfinished])
         return PoolStats(
             workers=busy + idle,
@@ -217,33 +240,33 @@ class Pool:
         )
 
     def close(self) -> None:
-        """End all workers. The outcome of unfinished tasks is `lost`."""
+        """End all workers at once. The outcome of unfinished tasks has the kind "lost"."""
         self.closed = True
         with self._lock:
-            for task in self._tasks:
+            for task in self._running_tasks:
                 if task.worker is not None:
                     task.worker.interrupt()
         # A callback of a task runs in a thread of the pool, which cannot wait for itself.
         is_in_pool_thread = threading.current_thread().name.startswith("assay-isolation")
         self._executor.shutdown(wait=not is_in_pool_thread)
         if not is_in_pool_thread:
-            _end(self._idle, self.templates)
+            _end_processes(self._idle_workers, self.templates)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the pool: when all tasks are done, or at once after an exception."""
+        """Wait until all tasks are done, and close the pool; after an exception, close it at once."""
         with closing(self):
-            if kind is None:
+            if kind is None:  # no exception was raised in the block
                 wait([*self._unfinished])
 
     # The following methods run in a thread of the pool.
 
-    def _do_task(self, task: PoolTask) -> Outcome:
-        """Return the outcome of a task, and free its worker."""
+    def _run_task(self, task: PoolTask) -> Outcome:
+        """Return the outcome of a task. Its worker is then idle, or has ended."""
         with self._lock:
-            self._tasks.add(task)
+            self._running_tasks.add(task)
         try:
             return self._try_workers(task)
         except _LostError as error:
@@ -256,73 +279,85 @@ class Pool:
         finally:
             if self.closed:
                 self._end_worker(task)
-            # Before the caller gets the outcome, since it may call again at once.
+            # Free the worker before the caller gets the outcome: its next call may need the worker.
             with self._lock:
-                self._tasks.discard(task)
+                self._running_tasks.discard(task)
                 if task.worker is not None:
-                    self._idle.append(task.worker)
+                    self._idle_workers.append(task.worker)
                     task.worker = None
 
     def _try_workers(self, task: PoolTask) -> Outcome:
-        """Return the outcome of a task. If its worker is lost, and it may not be to blame, try another."""
+        """Return the outcome of a task.
+
+        If its worker is lost, but not certainly because of the task, another worker tries it.
+        """
         attempt = 0
         while True:
             attempt += 1
-            worker = self._give_task(task)
+            worker = self._send_to_worker(task)
             try:
-                outcome = worker.answer(task)
+                outcome = worker.wait_for_outcome(task)
             except WorkerLostError as error:
-                self._raise_if_given_up(task)
-                self._end_worker(task, "killed" if error.is_misbehaviour else "")
-                if error.is_final or attempt >= ATTEMPTS:
+                self._raise_if_cancelled(task)
+                self._end_worker(task, counted_as="killed" if error.is_misbehaviour else "")
+                if error.is_final or attempt >= MOST_ATTEMPTS:
                     return error.outcome()
                 continue
-            if worker.is_busy:
-                self._end_worker(task, "killed")
-            elif worker.is_spent or worker.tasks >= self._recycle_after:
-                self._end_worker(task, "recycled")
+            if worker.is_busy:  # its deadline has passed
+                self._end_worker(task, counted_as="killed")
+            elif worker.needs_replacement or worker.task_count >= self._recycle_after:
+                self._end_worker(task, counted_as="recycled")
             return outcome
 
-    def _raise_if_given_up(self, task: PoolTask) -> None:
+    def _raise_if_cancelled(self, task: PoolTask) -> None:
         """Raise `_LostError` if a task was cancelled or the pool is closed."""
-        if task.is_abandoned:
+        if task.is_cancelled:
             raise _LostError("CancelledError: it was given up")
         if self.closed:
             raise _LostError("RuntimeError: the pool was closed before this was done")
 
-    def _give_task(self, task: PoolTask) -> WorkerProcess:
+    def _send_to_worker(self, task: PoolTask) -> WorkerProcess:
         """Send a task to an idle worker or to a new one, and return the worker."""
-        for _ in range(STARTS):
+        for _ in range(MOST_STARTS):
             worker = self._take_idle_worker(task) or self._start_worker(task)
-            self._raise_if_given_up(task)
+            self._raise_if_cancelled(task)
             try:
-                worker.give(task)
+                worker.send_task(task)
                 return worker
-            except OSError:
+            except OSError:  # the worker has just ended
                 self._end_worker(task)
         raise _LostError("RuntimeError: workers are gone before they can be given a task")
 
     def _take_idle_worker(self, task: PoolTask) -> WorkerProcess | None:
-        """Assign an idle worker to a task; None if there is none that is fit."""
+        """Assign an idle worker to a task, and return it; None if no idle worker can be used.
+
+        Idle workers that cannot be used are ended.
+        """
         while True:
             with self._lock:
-                if not self._idle:
+                if not self._idle_workers:
                     return None
-                worker = task.worker = self._idle.pop()
-            if worker.template is not self.template:
-                self._end_worker(task)  # new workers have more modules
-            elif not worker.is_fit():
-                self._end_worker(task, "recycled")
+                worker = self._idle_workers.pop()
+                task.worker = worker
+            if worker.template is not self.template:  # it does not have all preloaded modules
+                self._end_worker(task)
+            elif not worker.is_usable():
+                self._end_worker(task, counted_as="recycled")
             else:
                 return worker
 
     def _start_worker(self, task: PoolTask) -> WorkerProcess:
-        """Start a worker for a task, and wait until it is ready. Raises `_LostError`."""
+        """Start a worker for a task, wait until it is ready, and return it.
+
+        If that fails, it is tried again, with a new template (the process that forks workers) if the
+        template is the cause. Raises `_LostError` if it fails too often.
+        """
         failures = 0
         reason = ""
-        while failures < STARTS:
-            self._raise_if_given_up(task)
+        while failures < MOST_STARTS:
+            self._raise_if_cancelled(task)
             template: TemplateConnection | None = None
+            # What the errors below mean, unless they say something else.
             is_template_lost = True
             reason = "RuntimeError: the process that forks workers ended"
             try:
@@ -331,13 +366,14 @@ class Pool:
                         self.template = TemplateConnection(self._settings)
                         self.templates.append(self.template)
                     template = self.template
-                    worker = task.worker = WorkerProcess(template)
+                    worker = WorkerProcess(template)
+                    task.worker = worker
                     self._counts["started"] += 1
-                self._raise_if_given_up(task)
+                self._raise_if_cancelled(task)
                 worker.wait_until_ready()
                 return worker
             except WorkerLostError as error:
-                if error.status is not None:
+                if error.status is not None:  # the template lives, and has reported it
                     is_template_lost = False
                     reason = f"RuntimeError: workers end as they start, with status {error.status}"
             except TimeoutError:
@@ -347,8 +383,9 @@ class Pool:
             except OSError as error:
                 reason = describe_error(error)
             self._end_worker(task)
-            self._raise_if_given_up(task)
-            # If the template was replaced meanwhile, by one with more modules, this is not a failure.
+            self._raise_if_cancelled(task)
+            # If another thread has replaced the template meanwhile, this was not a failure: the worker
+            # has ended with its template.
             if self.template is template:
                 failures += 1
                 if is_template_lost:
@@ -363,13 +400,17 @@ class Pool:
             self.template = None
             self.templates.remove(template)
             if not template.is_loaded and self._settings.preload:
-                # Perhaps one of the modules ended it, or hangs, so the next one imports none.
+                # Perhaps it ended, or hangs, because of a module that it imports. Let the next template
+                # import none.
                 self._settings = self._settings._replace(preload=())
                 logger.warning("workers are started without preloaded modules (%s)", reason)
         template.close()
 
     def _end_worker(self, task: PoolTask, counted_as: str = "") -> None:
-        """End the worker of a task, if it has one."""
+        """End the worker of a task, if it has one.
+
+        `counted_as` is the number in `PoolStats` to increase: "killed" or "recycled", or empty.
+        """
         with self._lock:
             if task.worker is not None:
                 task.worker.end()
@@ -377,10 +418,10 @@ class Pool:
                 self._counts[counted_as] += 1
 
 
-def _end(workers: list[WorkerProcess], templates: list[TemplateConnection]) -> None:
-    """End idle workers, and then their templates.
+def _end_processes(workers: list[WorkerProcess], templates: list[TemplateConnection]) -> None:
+    """End idle workers and the templates that have forked them, and empty both lists.
 
-    This takes no lock, since the garbage collector calls it.
+    This takes no lock: the garbage collector may call it while any thread holds one.
     """
     for worker in workers:
         worker.end()
@@ -395,7 +436,9 @@ _shared: Pool | None = None
 
 
 def shared_pool(*preload: str) -> Pool:
-    """Return the pool of this process, which is made at the first call. Workers import `preload`.
+    """Return the pool that all parts of this process share; it is made at the first call.
+
+    Its workers import the modules `preload`, and those of earlier calls.
 
     >>> shared_pool() is shared_pool("json")
     True
@@ -409,7 +452,7 @@ def shared_pool(*preload: str) -> Pool:
 
 
 def processors() -> int:
-    """Return how many processors this process may use; in a container, not all of the machine's."""
+    """Return how many processors this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -420,23 +463,28 @@ def counts_waiting() -> bool:
     return os.path.exists("/proc/self/schedstat")  # noqa: PTH110
 
 
-_pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
+_pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()  # all pools that exist
 
 
-def _end_all() -> None:
-    """Close all pools when the interpreter ends."""
+def _close_pools() -> None:
+    """Close all pools of this process. It is called when the interpreter ends."""
     for pool in [*_pools]:
         if pool.owner == os.getpid():
             pool.close()
 
 
-# Functions of `atexit` run after executors have waited for their threads, which wait for workers.
+# A function that is registered with `atexit` would be called too late: before that, the interpreter
+# waits for the threads of executors, and these wait for workers. `threading` has a private function for
+# this, which executors use themselves.
 _register_at_exit: Any = vars(threading)["_register_atexit"]
-_register_at_exit(_end_all)
+_register_at_exit(_close_pools)
 
 
-def _after_fork() -> None:
-    """Reset all pools in a forked child, which has no threads, and whose workers are the parent's."""
+def _reset_pools_after_fork() -> None:
+    """Reset all pools in a process that was just forked.
+
+    It has none of the threads of its parent, and the workers belong to the parent.
+    """
     global _shared_lock
     _shared_lock = threading.Lock()  # another thread may have held the old one
     for pool in [*_pools]:
@@ -446,4 +494,4 @@ def _after_fork() -> None:
         pool.reset()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_reset_pools_after_fork)

@@ -5,16 +5,17 @@ from contextvars import ContextVar
 
 
 class WorkBudget:
-    """The seconds that checks may still work on one rollout, here and in worker processes."""
+    """How long all checks of one rollout may work together, here and in worker processes."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.spent = 0.0
-        # Held during a call in a worker: calls at the same time could each take all that is left.
+        self.spent = 0.0  # seconds that they have worked so far
+        # Held during a call in a worker, so that two calls cannot both use the time that is left.
         self.lock = asyncio.Lock()
 
     @property
     def remaining(self) -> float:
+        """Seconds that are left; negative if the checks worked longer than they may."""
         return self.seconds - self.spent
 
     def raise_if_spent(self) -> None:
