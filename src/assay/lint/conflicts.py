@@ -1,8 +1,8 @@
-"""Find what is wrong with criteria beside each other: duplicates, conflicts, and conditions that never hold.
+"""Find faults between criteria: duplicates, conflicts, and conditions that never hold.
 
-Two requirements are compared without an embedding: words are folded, cut to their stems and put under one word for
-many, and negations are counted. `Names who owns every action item` and `States the owner of each action item` come
-to the same words; `cites source A` and `cites source B` do not, and are merely parallel.
+Two requirements are compared without an embedding: words are reduced to their stems, synonyms to one
+of them, and negations are counted. `Names who owns every action item` and `States the owner of each
+action item` have the same stems; `cites source A` and `cites source B` do not.
 """
 
 import re
@@ -15,10 +15,13 @@ from assay.criterion import NOT_APPLICABLE, ColumnValue, Criterion
 from assay.lint.findings import Hit
 from assay.lint.lexicon import LONGEST, pattern, word_lists, words
 
-# What a requirement comes to when its wording is taken away.
+# What a requirement claims, whatever its wording.
 
 _WORD = re.compile(r"\d[\d.,:/]*\d|\d|[^\W\d_][\w'’+#-]*[\w+#]|[^\W\d_]")
-_SAME: Final = {word: group.split()[0] for group in word_lists()["same"] for word in group.split()}
+# For each word that has synonyms, the one that stands for all of them.
+_SYNONYMS: Final = {
+    word: group.split()[0] for group in word_lists()["same"] for word in group.split()
+}
 
 
 class Claim(NamedTuple):
@@ -58,17 +61,21 @@ def _denies(word: str) -> bool:
 
 @lru_cache(maxsize=50_000)
 def _stem(word: str) -> str:
-    """A word without its ending, roughly: enough for `cites` and `cited`."""
-    if word in _SAME:
-        return _SAME[word]
+    """Return a word without its ending, so that `cites` and `cited` are equal; or its synonym."""
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
     if word.isupper() or not word.isalpha() or len(word) < 4:
         return word
-    for spelling, instead in word_lists()["spellings"]:
-        word = re.sub(spelling, instead, word)
-    for ending, instead in word_lists()["endings"]:
+    for spelling, replacement in word_lists()["spellings"]:
+        word = re.sub(spelling, replacement, word)
+    for ending, replacement in word_lists()["endings"]:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
-            stem = word[: -len(ending)] + instead
-            return _SAME.get(stem, _SAME.get(f"{stem}e", stem.removesuffix("e")))
+            stem = word[: -len(ending)] + replacement
+            # An `e` before the ending may have been lost: `cited` is `cit` or `cite`.
+            for candidate in (stem, f"{stem}e"):
+                if candidate in _SYNONYMS:
+                    return _SYNONYMS[candidate]
+            return stem.removesuffix("e")
     return word.removesuffix("e")
 
 
@@ -85,23 +92,29 @@ class Limit(NamedTuple):
 
 def limit_of(requirement: str) -> Limit | None:
     """Return the limit that a criterion sets for the whole response; None if it sets none."""
-    found = pattern("limit").search(requirement[:1000])
-    if found is None or not pattern("whole").match(requirement[: found.start()]):
+    match = pattern("limit").search(requirement[:1000])
+    if match is None:
         return None
-    if not pattern("rest").match(requirement, found.end()):
+    # The words around it say whether it is about the whole response or about a part of it.
+    if not pattern("whole").match(requirement[: match.start()]):
+        return None
+    if not pattern("rest").match(requirement, match.end()):
         return None
     return Limit(
-        found["least"] is not None, int(found["number"].replace(",", "")), found["unit"].lower()
+        is_least=match["least"] is not None,
+        number=int(match["number"].replace(",", "")),
+        unit=match["unit"].lower(),
     )
 
 
 # R007 and R008: criteria that ask the same twice, and criteria that no response can satisfy together.
 
 
-def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
-    """Find duplicates and conflicts among the criteria of one rubric; report the second of the two.
+def find_hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
+    """Find duplicates and conflicts among the criteria of one rubric.
 
-    Criteria with different conditions may never be asked together, and are not compared.
+    A hit comes with the index of the second of the two criteria. Criteria with different conditions
+    may never be asked together, and are not compared.
     """
     earlier_claims: dict[object, list[Criterion]] = defaultdict(list)
     earlier_limits: dict[object, list[tuple[Criterion, Limit]]] = defaultdict(list)
@@ -111,32 +124,52 @@ def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
         claim = claim_of(criterion.requirement)
         if claim.words:
             same_words = earlier_claims[criterion.when, frozenset(claim.words)]
-            for other in same_words:
-                other_claim = claim_of(other.requirement or "")
-                order_matters = claim.ordered or other_claim.ordered
-                if claim.words == other_claim.words or not order_matters:
-                    is_opposite = claim.denied != other_claim.denied
-                    yield index, _clash(other, criterion, is_opposite=is_opposite)
-                    break
+            hit = _compare_claims(criterion, same_words)
+            if hit is not None:
+                yield index, hit
             same_words.append(criterion)
         limit = limit_of(criterion.requirement)
         if limit is not None and criterion.weight > 0:
             same_unit = earlier_limits[criterion.when, limit.unit]
-            for other, other_limit in same_unit:
-                least, greatest = other_limit, limit
-                if limit.is_least:
-                    least, greatest = limit, other_limit
-                if limit.is_least != other_limit.is_least and least.number > greatest.number:
-                    message = (
-                        f"no response has at least {least.number} {limit.unit}s, and at most "
-                        f"{greatest.number} as well, as this one and '{other.name}' ask"
-                    )
-                    yield index, Hit("R008", message, "keep one of the two, or let them meet")
-                    break
+            hit = _compare_limits(limit, same_unit)
+            if hit is not None:
+                yield index, hit
             same_unit.append((criterion, limit))
 
 
-def _clash(first: Criterion, second: Criterion, *, is_opposite: bool) -> Hit:
+def _compare_claims(criterion: Criterion, earlier: Sequence[Criterion]) -> Hit | None:
+    """Return the hit for the first of the earlier criteria that claims the same, or the opposite.
+
+    All of them have the same words, but perhaps in another order.
+    """
+    claim = claim_of(criterion.requirement or "")
+    for other in earlier:
+        other_claim = claim_of(other.requirement or "")
+        order_matters = claim.ordered or other_claim.ordered
+        if claim.words == other_claim.words or not order_matters:
+            is_opposite = claim.denied != other_claim.denied
+            return _describe_clash(other, criterion, is_opposite=is_opposite)
+    return None
+
+
+def _compare_limits(limit: Limit, earlier: Sequence[tuple[Criterion, Limit]]) -> Hit | None:
+    """Return the hit for the first of the earlier limits that no response can keep together with it."""
+    for other, other_limit in earlier:
+        if limit.is_least == other_limit.is_least:
+            continue
+        least, greatest = other_limit, limit
+        if limit.is_least:
+            least, greatest = limit, other_limit
+        if least.number > greatest.number:
+            message = (
+                f"no response has at least {least.number} {limit.unit}s, and at most "
+                f"{greatest.number} as well, as this one and '{other.name}' ask"
+            )
+            return Hit("R008", message, "keep one of the two, or let them meet")
+    return None
+
+
+def _describe_clash(first: Criterion, second: Criterion, *, is_opposite: bool) -> Hit:
     """Return the hit for two criteria that ask the same, or the opposite."""
     have_same_sign = first.weight * second.weight > 0
     have_opposite_signs = first.weight * second.weight < 0
@@ -160,8 +193,8 @@ def _clash(first: Criterion, second: Criterion, *, is_opposite: bool) -> Hit:
 # R009: conditions that can never hold, so that a criterion is never asked, or never passes.
 
 
-def unreachable(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
-    """Criteria whose `when` cannot hold, and required ones that no answer passes."""
+def find_unreachable(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
+    """Find criteria whose `when` cannot hold, and those that no answer passes, by their index."""
     by_name = {criterion.name: criterion for criterion in criteria}
     for index, criterion in enumerate(criteria):
         reason = _why_never(criterion, by_name)

@@ -37,6 +37,7 @@ def _describe_answer(criterion: Criterion) -> str:
 
 
 def _describe_points(weight: float) -> str:
+    """Return what a met criterion of this weight does to the sum, such as "adds 2 points"."""
     if not weight:
         return "is reported and adds nothing"
     verb = "adds" if weight > 0 else "subtracts"
@@ -46,6 +47,7 @@ def _describe_points(weight: float) -> str:
 
 
 def _describe_conditions(criterion: Criterion) -> str:
+    """Return the conditions of a criterion, such as "cites_sources is MET"."""
     conditions: list[str] = []
     for condition in criterion.verdict_conditions:
         verdicts = " or ".join(map(str, condition.verdicts)) or "passed"

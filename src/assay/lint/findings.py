@@ -12,7 +12,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "error")  # from t
 
 
 class LintRule(NamedTuple):
-    """What is looked for, under an id that stays."""
+    """A rule of lint. Its id does not change from version to version."""
 
     id: str
     name: str
@@ -25,37 +25,40 @@ RULES: Final = {id: LintRule(id, **rule) for id, rule in word_lists("rules.toml"
 
 
 class Hit(NamedTuple):
-    """What a rule has found in one criterion."""
+    """A fault that a rule has found in one criterion."""
 
     rule: str
     message: str
     fix: str
     field: str = "requirement"  # the key of the criterion that it is about
-    severity: Severity | None = None  # none leaves it at that of the rule
+    severity: Severity | None = None  # None for that of the rule
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to mend: what is wrong, with which criterion, and what to do.
+    """One fault: what is wrong, with which criterion, and what to do.
 
     >>> print(Finding("R004", "cites_sources", "'several' names no number", "say how many", line=7))
     7: warning R004 cites_sources: 'several' names no number; say how many
     """
 
     id: str  # the rule, such as `R004`
-    criterion: str  # the name it is reported by, after the names of the rubrics around it; empty for the whole
+    # The criterion's name, after those of the rubrics around it. Empty if the finding is about the
+    # whole rubric.
+    criterion: str
     message: str
     fix: str
     severity: Severity = "warning"
-    line: int | None = None  # where it stands in the file, from 1; None when there is no file
-    path: str | None = None  # the file; None when there is none
+    line: int | None = None  # in the file, from 1; None if there is no file
+    path: str | None = None  # of the file; None if there is none
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return {**asdict(self), "rule": RULES[self.id].name}
 
     def __str__(self) -> str:
-        where = ":".join(str(part) for part in (self.path, self.line) if part is not None)
-        about = f" {self.criterion}" if self.criterion else ""
+        position = ":".join(str(part) for part in (self.path, self.line) if part is not None)
+        prefix = f"{position}: " if position else ""
+        name = f" {self.criterion}" if self.criterion else ""
         advice = f"; {self.fix}" if self.fix else ""
-        return f"{where}{': ' if where else ''}{self.severity} {self.id}{about}: {self.message}{advice}"
+        return f"{prefix}{self.severity} {self.id}{name}: {self.message}{advice}"

@@ -1,6 +1,6 @@
-"""Mend a rubric file, as a diff to approve: what is certain, and what a model proposes.
+"""Fix a rubric file, as a diff to approve: what is certain, and what a model proposes.
 
-Values are changed where they stand in the text, so that every comment, blank line and quotation mark stays.
+Values are changed in place in the text, so that every comment, blank line and quotation mark stays.
 """
 
 import codecs
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -23,12 +23,13 @@ from assay.graders.prompt_text import prompt_version, system_prompt
 from assay.lint.findings import Hit
 from assay.lint.lexicon import pattern, third_person
 from assay.lint.linter import PlacedCriterion, place_criteria, refuse_unknown
-from assay.lint.rules import hits_of_criterion
+from assay.lint.rules import find_hits
 from assay.loading.document import KeyPath, Node, Position, dump_yaml, read_file, read_text
 from assay.models import Model, Request, model_of
 from assay.rubric import rubric_at
 
-# What other words can mend. What is at odds with something else is for people to settle.
+# The rules whose hits another wording can fix. For a conflict with another criterion, for example,
+# people have to decide which of the two is right.
 REWRITABLE: Final = frozenset(("R001", "R002", "R003", "R004", "R006"))
 
 
@@ -39,30 +40,47 @@ class RubricFix:
     path: Path
     before: str
     after: str
-    changed: tuple[str, ...] = ()  # the criteria that were mended
-    notes: tuple[str, ...] = ()  # what could not be mended, and why
+    changed: tuple[str, ...] = ()  # the names of the criteria that were changed
+    notes: tuple[str, ...] = ()  # what could not be fixed, and why
 
     @property
     def diff(self) -> str:
-        """The change as a unified diff; empty when there is none."""
-        before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        rows = difflib.unified_diff(before, after, str(self.path), str(self.path))
-        return "".join(row if row.endswith("\n") else f"{row}\n" for row in rows)
+        """The change as a unified diff; empty if there is none."""
+        diff_lines = difflib.unified_diff(
+            self.before.splitlines(keepends=True),
+            self.after.splitlines(keepends=True),
+            fromfile=str(self.path),
+            tofile=str(self.path),
+        )
+        # The last line of a file may have no line break.
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in diff_lines)
 
     def write(self) -> None:
-        """Write the file, as UTF-8 with or without a byte order mark as it was."""
+        """Write the file as UTF-8, with a byte order mark if it had one."""
         had_mark = self.path.read_bytes().startswith(codecs.BOM_UTF8)
         text = self.after.encode("utf-8")
         self.path.write_bytes(codecs.BOM_UTF8 + text if had_mark else text)
 
 
+class Change(NamedTuple):
+    """The change of one criterion. Empty fields change nothing."""
+
+    item: PlacedCriterion
+    # The new requirement. Several split the criterion into several ones, which share its weight.
+    requirements: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # the choices in their new order
+    # A name to write into the file, since the `when` of another criterion uses it.
+    name: str = ""
+
+
 def fix_rubric(
     path: str | Path, *, model: Any = None, ignore: Collection[str] = (), allow_code: bool = False
 ) -> RubricFix:
-    """A rubric file with its faults mended, as far as that can be done without asking its author.
+    """Fix the faults of a rubric file, as far as that is possible without asking its author.
 
-    Without a `model` only what is certain is changed: `does not fail to mention` becomes `mentions`, and
-    the two choices of a scale that stands upside down change places. A model also splits and rewrites.
+    Without a `model`, only what is certain is changed: `does not fail to mention` becomes
+    `mentions`, and the two choices of a reversed scale are exchanged. A model also splits and
+    rewrites requirements.
     """
     refuse_unknown(ignore)
     node = read_file(path)
@@ -70,99 +88,111 @@ def fix_rubric(
         raise RubricError(
             f"{path} is a spreadsheet, which cannot be changed here: edit it yourself"
         )
-    items = [
-        item
-        for criteria in place_criteria(rubric_at(node, allow_code=allow_code), node)
-        for item in criteria
-    ]
+    items: list[PlacedCriterion] = []
+    for placed in place_criteria(rubric_at(node, allow_code=allow_code), node):
+        items += placed
+
     changes: dict[KeyPath, Change] = {}
-    left: list[tuple[PlacedCriterion, list[Hit]]] = []
+    # The criteria for a model to rewrite, each with its hits.
+    to_rewrite: list[tuple[PlacedCriterion, list[Hit]]] = []
     for item in items:
-        found = hits_of_criterion(item.criterion)
-        hits = [hit for hit in found if hit.rule not in ignore and not item.ignores(hit.rule)]
-        changes[item.path] = change = _certain(item, {hit.rule for hit in hits})
+        hits: list[Hit] = []
+        for hit in find_hits(item.criterion):
+            if hit.rule not in ignore and not item.ignores(hit.rule):
+                hits.append(hit)
+        change = _make_certain_change(item, {hit.rule for hit in hits})
+        changes[item.path] = change
         rewritable = [hit for hit in hits if hit.rule in REWRITABLE]
         if rewritable and not change.requirements:
-            left.append((item, rewritable))
+            to_rewrite.append((item, rewritable))
     notes: list[str] = []
     if model is not None:
-        for (item, _), answer in zip(left, run_sync(_propose(left, model_of(model))), strict=True):
-            if isinstance(answer, str):
-                notes.append(answer)
+        proposals = run_sync(_propose(to_rewrite, model_of(model)))
+        for (item, _), proposal in zip(to_rewrite, proposals, strict=True):
+            if isinstance(proposal, str):  # why there is none
+                notes.append(proposal)
             else:
-                changes[item.path] = changes[item.path]._replace(requirements=answer)
-    editor, made, edits = _Editor(node), list[Change](), list[Edit]()
-    waited_for = {
-        condition.criterion for item in items for condition in item.criterion.verdict_conditions
-    }
+                changes[item.path] = changes[item.path]._replace(requirements=proposal)
+
+    names_in_conditions: set[str] = set()
+    for item in items:
+        for condition in item.criterion.verdict_conditions:
+            names_in_conditions.add(condition.criterion)
+    editor = _Editor(node)
+    made: list[Change] = []
+    edits: list[Edit] = []
     for change in changes.values():
         name = change.item.criterion.name
-        if change.requirements and name in waited_for:
-            change = change._replace(name=name)  # the `when` of another criterion knows it by that
-        try:
-            if change.requirements or change.choices:
-                edits += editor.edits(change)
+        if change.requirements and name in names_in_conditions:
+            # The name may be made from the requirement, and would change with it.
+            change = change._replace(name=name)
+        if change.requirements or change.choices:
+            try:
+                edits += editor.make_edits(change)
+            except RubricError as error:
+                notes.append(f"{change.item.name}: {error}")
+            else:
                 made.append(change)
-        except RubricError as error:
-            notes.append(f"{change.item.name}: {error}")
-    mended = editor.apply(made, edits)
+    fixed = editor.apply(made, edits)
     if made:
-        rubric_at(mended, allow_code=allow_code)  # what is no rubric any more is not handed out
-    changed = tuple(dict.fromkeys(change.item.name for change in made))
+        rubric_at(fixed, allow_code=allow_code)  # raises if it is not a valid rubric any more
     return RubricFix(
-        Path(str(node.document.path)), editor.text, mended.document.text, changed, tuple(notes)
+        path=Path(str(node.document.path)),
+        before=editor.text,
+        after=fixed.document.text,
+        changed=tuple(dict.fromkeys(change.item.name for change in made)),
+        notes=tuple(notes),
     )
-
-
-class Change(NamedTuple):
-    """What becomes of one criterion."""
-
-    item: PlacedCriterion
-    requirements: tuple[
-        str, ...
-    ] = ()  # its new one; several split it into criteria of equal shares of the weight
-    choices: tuple[str, ...] = ()  # its choices in their new order; none when they stay
-    name: str = ""  # a name to write down, since others know it by that; empty when none is needed
 
 
 # What is certain.
 
-# Scales of two that can only be meant the other way round.
+# Pairs of choices that can only be meant in the opposite order.
 _SURELY_REVERSED: Final = frozenset(
     (("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad"))
 )
 
 
-def _certain(item: PlacedCriterion, broken: Collection[str]) -> Change:
-    """The change that needs no judgement; it may change nothing."""
-    criterion, change = item.criterion, Change(item)
-    if "R006" in broken and criterion.requirement is not None:
-        said = said_once(criterion.requirement)
-        mended = criterion.with_fields(requirement=said or criterion.requirement)
-        if all(hit.rule != "R006" for hit in hits_of_criterion(mended)):
-            change = change._replace(requirements=(said,))
-    if "R011" in broken and tuple(c.casefold() for c in criterion.choices) in _SURELY_REVERSED:
+def _make_certain_change(item: PlacedCriterion, broken_rules: Collection[str]) -> Change:
+    """Return the change that needs no judgement, which may be empty."""
+    criterion = item.criterion
+    change = Change(item)
+    if "R006" in broken_rules and criterion.requirement is not None:
+        requirement = remove_double_negation(criterion.requirement)
+        if requirement is not None:
+            fixed = criterion.with_fields(requirement=requirement)
+            is_fixed = all(hit.rule != "R006" for hit in find_hits(fixed))
+            if is_fixed:
+                change = change._replace(requirements=(requirement,))
+    choices = tuple(choice.casefold() for choice in criterion.choices)
+    if "R011" in broken_rules and choices in _SURELY_REVERSED:
         change = change._replace(choices=criterion.choices[::-1])
     return change
 
 
-def said_once(requirement: str) -> str:
-    """A requirement without `does not fail to`; empty when it does not say so."""
-    found = pattern("fails_not").search(requirement)
-    if found is None:
-        return ""
-    verb, duty = found["verb"].lower(), (found["duty"] or "").lower()
-    said = {"": third_person(verb), "do": verb}.get(duty, f"{duty} {verb}")
-    if found[0][0].isupper():
-        said = said[0].upper() + said[1:]
-    return requirement[: found.start()] + said + requirement[found.end() :]
+def remove_double_negation(requirement: str) -> str | None:
+    """Return a requirement without `does not fail to`; None if it does not contain that."""
+    match = pattern("fails_not").search(requirement)
+    if match is None:
+        return None
+    verb = match["verb"].lower()
+    auxiliary = (match["duty"] or "").lower()  # such as "must" or "do"; empty for "does"
+    if not auxiliary:
+        positive = third_person(verb)
+    elif auxiliary == "do":
+        positive = verb
+    else:
+        positive = f"{auxiliary} {verb}"
+    if match[0][0].isupper():
+        positive = positive[0].upper() + positive[1:]
+    return requirement[: match.start()] + positive + requirement[match.end() :]
 
 
-# What a model proposes: taken only when what was wrong is gone.
+# What a model proposes. It is used only if the faults are gone.
 
 
 class ProposedWording(BaseModel):
-    """What a model proposes: the reason first, so that the words follow from it."""
+    """A model's proposal. The reason comes first, so that the wording follows from it."""
 
     reason: str
     requirements: list[str] = Field(min_length=1, max_length=6)
@@ -171,51 +201,67 @@ class ProposedWording(BaseModel):
 async def _propose(
     items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Model
 ) -> list[tuple[str, ...] | str]:
-    """The requirements that a model proposes for each criterion, or why it proposes none."""
+    """Return the requirements that a model proposes for each criterion, or why there are none."""
+    prompt = ("lint_rewrite", "assay.lint")
 
-    async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> tuple[str, ...] | str:
-        item, hits = broken
-        criterion, prompt = item.criterion, ("lint_rewrite", "assay.lint")
-        question = {name: getattr(criterion, name) for name in ("requirement", "weight", "choices")}
-        question["problems"] = [f"{hit.message}; {hit.fix}" for hit in hits]
-        user = json.dumps(question, ensure_ascii=False, indent=1)
+    async def propose_one(
+        item_and_hits: tuple[PlacedCriterion, list[Hit]],
+    ) -> tuple[str, ...] | str:
+        item, hits = item_and_hits
+        criterion = item.criterion
+        question = {
+            "requirement": criterion.requirement,
+            "weight": criterion.weight,
+            "choices": criterion.choices,
+            "problems": [f"{hit.message}; {hit.fix}" for hit in hits],
+        }
+        user_prompt = json.dumps(question, ensure_ascii=False, indent=1)
+        broken_rules = {hit.rule for hit in hits}
         request = replace(
-            Request.of(system_prompt(*prompt), user, schema=ProposedWording),
-            check=partial(_complaint, criterion, {hit.rule for hit in hits}),
+            Request.of(system_prompt(*prompt), user_prompt, schema=ProposedWording),
+            check=partial(_find_objection, criterion, broken_rules),
             prompt=prompt_version(*prompt),
             question=criterion.question_hash,
         )
         try:
-            return tuple(
-                " ".join(text.split()) for text in (await model(request)).value.requirements
-            )
+            reply = await model(request)
         except ModelError as error:
             return f"{item.name}: {error}"
+        return tuple(" ".join(text.split()) for text in reply.value.requirements)
 
-    return await run_concurrently(one, items, limit=8) if items else []
+    return await run_concurrently(propose_one, items, limit=8) if items else []
 
 
-def _complaint(criterion: Criterion, wrong: set[str], proposed: ProposedWording) -> str | None:
-    if len(proposed.requirements) > 1 and "R001" not in wrong:
+def _find_objection(
+    criterion: Criterion, broken_rules: set[str], proposed: ProposedWording
+) -> str | None:
+    """Return what is wrong with a proposal, which the model is then told; None if nothing is."""
+    if len(proposed.requirements) > 1 and "R001" not in broken_rules:
         return "it splits a criterion that asks one thing: give one requirement"
     for text in proposed.requirements:
-        if not text.strip() or len(text) > 2_000:
-            return f"a requirement is {'blank' if not text.strip() else 'too long'}: write one sentence"
-        for hit in hits_of_criterion(criterion.with_fields(requirement=text, name="")):
+        if not text.strip():
+            return "a requirement is blank: write one sentence"
+        if len(text) > 2_000:
+            return "a requirement is too long: write one sentence"
+        for hit in find_hits(criterion.with_fields(requirement=text, name="")):
             if hit.rule in REWRITABLE:
                 return f"{text!r} is no better: {hit.message}; {hit.fix}"
     return None
 
 
-# Criteria changed where they stand in a file.
+# Criteria that are changed in place in a file.
 
-Edit: TypeAlias = tuple[
-    int, int, str
-]  # where a change begins and ends in a text, and what comes instead
+
+class Edit(NamedTuple):
+    """The replacement of the characters from `start` to `end` of a text."""
+
+    start: int
+    end: int
+    replacement: str
 
 
 class _Editor:
-    """A file that is edited in place, so that comments and quotation marks stay."""
+    """Changes criteria in the text of a file, so that comments and quotation marks stay."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -223,112 +269,149 @@ class _Editor:
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
 
     def apply(self, changes: Sequence[Change], edits: Sequence[Edit]) -> Node:
-        """The file with these changes made, read back. Raises `RubricError` when it does not hold what it should."""
-        text, expected, document = self.text, deepcopy(self.node.data), self.node.document
-        for start, end, instead in sorted(edits, reverse=True):
-            text = text[:start] + instead + text[end:]
-        # From the last to the first: a split moves only what comes after it, and inner rubrics come after outer ones.
+        """Make the edits of these changes, and return the new text as it is read back.
+
+        Raise `RubricError` if it does not contain the data that the changes should lead to.
+        """
+        document = self.node.document
+        text = self.text
+        # From the last to the first, so that the positions of the others stay valid.
+        for start, end, replacement in sorted(edits, reverse=True):
+            text = text[:start] + replacement + text[end:]
+        expected = deepcopy(self.node.data)
+        # Again from the last to the first, since a split moves the entries that come after it. Inner
+        # rubrics come after outer ones.
         for change in reversed(changes):
-            *around, index = change.item.path
-            entries = reduce(getitem, around, expected)
+            *path_of_list, index = change.item.path
             assert isinstance(index, int)
-            entries[index : index + 1] = _parts(entries[index], change)
-        mended = read_text(text, document.format, document.path)
-        if mended.data != expected:
+            entries = reduce(getitem, path_of_list, expected)
+            entries[index : index + 1] = _make_entries(entries[index], change)
+        edited = read_text(text, document.format, document.path)
+        if edited.data != expected:
             raise RubricError(
                 "it is written in a way that cannot be edited in place: do it by hand"
             )
-        return mended
+        return edited
 
-    def edits(self, change: Change) -> list[Edit]:
-        """The edits of one criterion. Raises `RubricError` when it cannot be changed in place."""
+    def make_edits(self, change: Change) -> list[Edit]:
+        """Return the edits for a change. Raise `RubricError` if it is not possible in place."""
         if change.name and len(change.requirements) > 1:
-            asked = f"the `when` of another asks for {change.name!r}"
-            raise RubricError(f"it asks two things, and {asked}: split it by hand")
+            raise RubricError(
+                f"it asks two things, and the `when` of another asks for {change.name!r}: "
+                "split it by hand"
+            )
         if self.node.document.format == "toml":
             raise RubricError("TOML is not edited in place: do it by hand")
-        path, entry = change.item.path, reduce(getitem, change.item.path, self.node.data)
+        path = change.item.path
+        entry = reduce(getitem, path, self.node.data)
         edits: list[Edit] = []
-        if change.choices:  # each goes with its quotation marks
-            here = [self._position((*path, "choices", n)) for n in range(len(change.choices))]
-            written = {
-                label: self.text[at.start : at.end]
-                for label, at in zip(entry["choices"], here, strict=True)
-            }
-            edits += [
-                (at.start, at.end, written[label])
-                for at, label in zip(here, change.choices, strict=True)
-            ]
+        if change.choices:
+            edits += self._reorder_choices(path, entry["choices"], change.choices)
         if change.requirements:
-            first, *others = _parts(entry, change)
-            # The requirement in its place, fields that are new after it, and a new weight.
-            at = self._position((*path, "requirement"))
-            words = self._scalar(first["requirement"], at)
-            words += "".join(
-                self._field(key, value, at) for key, value in first.items() if key not in entry
-            )
-            # A block ends with its line.
-            edits.append((at.start, at.end, words + self.newline * (self.text[at.end - 1] == "\n")))
-            if "weight" in entry and first["weight"] != entry["weight"]:
-                weight = self._position((*path, "weight"))
-                edits.append((weight.start, weight.end, json.dumps(first["weight"])))
-            if others:
-                edits.append(self._append(path, others))
+            first_entry, *other_entries = _make_entries(entry, change)
+            edits += self._edit_entry(path, entry, first_entry)
+            if other_entries:
+                edits.append(self._insert_after(path, other_entries))
         return edits
 
-    def _field(self, key: str, value: Any, beside: Position) -> str:
-        if beside.key_start is None or beside.in_brackets:
-            name = f'"{key}"' if self.node.document.format == "json" else key
-            return f", {name}: {_quoted(value)}"
-        return f"{self.newline}{' ' * self._column(beside.key_start)}{key}: {_yaml_scalar(value)}"
+    def _reorder_choices(
+        self, path: KeyPath, choices: Sequence[str], new_choices: Sequence[str]
+    ) -> list[Edit]:
+        """Return the edits that write choices in another order, with their quotation marks."""
+        positions = [self._find_position((*path, "choices", n)) for n in range(len(choices))]
+        written: dict[str, str] = {}
+        for choice, position in zip(choices, positions, strict=True):
+            written[choice] = self.text[position.start : position.end]
+        edits: list[Edit] = []
+        for position, new_choice in zip(positions, new_choices, strict=True):
+            edits.append(Edit(position.start, position.end, written[new_choice]))
+        return edits
 
-    def _append(self, path: KeyPath, entries: Sequence[dict[str, Any]]) -> Edit:
-        """Further entries of the list, after the one that stands there."""
-        here = self._position(path)
-        if here.in_brackets:
-            # On lines of their own where the entry before them is.
-            column = self._column(here.start)
-            stands_alone = column and not self.text[here.start - column : here.start].strip()
-            space = f"{self.newline}{' ' * column}" if stands_alone else " "
-            return here.end, here.end, "".join(f",{space}{_quoted(entry)}" for entry in entries)
-        dash = self.text.rfind("-", 0, here.start)
-        indent = self._column(dash)
-        if self.text[dash - indent : dash].strip() or self.text[dash + 1 : here.start].strip():
+    def _edit_entry(
+        self, path: KeyPath, entry: Mapping[str, Any], new_entry: Mapping[str, Any]
+    ) -> list[Edit]:
+        """Return the edits for another requirement, another weight and new fields of an entry."""
+        position = self._find_position((*path, "requirement"))
+        replacement = self._write_scalar(new_entry["requirement"], position)
+        for key, value in new_entry.items():
+            if key not in entry:  # new fields follow the requirement
+                replacement += self._write_field(key, value, position)
+        if self.text[position.end - 1] == "\n":  # a block of YAML includes the end of its last line
+            replacement += self.newline
+        edits = [Edit(position.start, position.end, replacement)]
+        if "weight" in entry and new_entry["weight"] != entry["weight"]:
+            weight = self._find_position((*path, "weight"))
+            edits.append(Edit(weight.start, weight.end, json.dumps(new_entry["weight"])))
+        return edits
+
+    def _write_field(self, key: str, value: Any, neighbour: Position) -> str:
+        """Return a new field in the form of its neighbour: in brackets, or on a line of its own."""
+        if neighbour.key_start is None or neighbour.in_brackets:
+            written_key = f'"{key}"' if self.node.document.format == "json" else key
+            return f", {written_key}: {_to_json(value)}"
+        indent = " " * self._get_column(neighbour.key_start)
+        return f"{self.newline}{indent}{key}: {_to_yaml_scalar(value)}"
+
+    def _insert_after(self, path: KeyPath, entries: Sequence[dict[str, Any]]) -> Edit:
+        """Return the edit that adds entries to a list, after the one at this path."""
+        position = self._find_position(path)
+        if position.in_brackets:
+            # If the entry before them begins a line, each of them is on a line of its own, too.
+            column = self._get_column(position.start)
+            text_before = self.text[position.start - column : position.start]
+            begins_line = column > 0 and not text_before.strip()
+            separator = f"{self.newline}{' ' * column}" if begins_line else " "
+            written = "".join(f",{separator}{_to_json(entry)}" for entry in entries)
+            return Edit(position.end, position.end, written)
+        # A YAML list with a dash before each entry.
+        dash = self.text.rfind("-", 0, position.start)
+        indent = self._get_column(dash)
+        text_before_dash = self.text[dash - indent : dash]
+        text_after_dash = self.text[dash + 1 : position.start]
+        if text_before_dash.strip() or text_after_dash.strip():
             raise RubricError("its list is written in a way that cannot be edited: do it by hand")
-        block = self.newline.join(
-            f"{' ' * indent}{row}" for row in dump_yaml(entries).rstrip("\n").split("\n")
-        )
-        if self.text[here.end - 1] == "\n":
-            return here.end, here.end, f"{block}{self.newline}"
-        end = self.text.find("\n", here.end)
-        end = len(self.text) if end < 0 else end - (self.text[end - 1] == "\r")
-        return end, end, f"{self.newline}{block}"
+        lines = dump_yaml(entries).rstrip("\n").split("\n")
+        block = self.newline.join(f"{' ' * indent}{line}" for line in lines)
+        if self.text[position.end - 1] == "\n":
+            return Edit(position.end, position.end, f"{block}{self.newline}")
+        # The entry ends within a line, which may end with a comment.
+        line_end = self.text.find("\n", position.end)
+        if line_end < 0:
+            line_end = len(self.text)
+        elif self.text[line_end - 1] == "\r":
+            line_end -= 1
+        return Edit(line_end, line_end, f"{self.newline}{block}")
 
-    def _position(self, path: KeyPath) -> Position:
+    def _find_position(self, path: KeyPath) -> Position:
+        """Return where a value is in the text; raise if a change would also change other values."""
         position = self.node.document.positions.get(path)
         if position is None or position.is_shared:
             raise RubricError("it is written with an anchor or an alias: do it by hand")
         return position
 
-    def _scalar(self, value: str, here: Position) -> str:
-        """A text in the quotation marks of the one that it replaces."""
-        if here.style == "'":
+    def _write_scalar(self, value: str, position: Position) -> str:
+        """Return a text in the quotation marks of the one at this position, which it replaces."""
+        if position.style == "'":
             return "'" + value.replace("'", "''") + "'"
-        is_quoted = here.style == '"' or self.node.document.format == "json"
-        return _quoted(value) if is_quoted else _yaml_scalar(value, in_brackets=here.in_brackets)
+        if position.style == '"' or self.node.document.format == "json":
+            return _to_json(value)
+        return _to_yaml_scalar(value, in_brackets=position.in_brackets)
 
-    def _column(self, place: int) -> int:
-        return place - (self.text.rfind("\n", 0, place) + 1)
+    def _get_column(self, index: int) -> int:
+        """Return how many characters there are before an index in its line."""
+        line_start = self.text.rfind("\n", 0, index) + 1
+        return index - line_start
 
 
-def _quoted(value: Any) -> str:
+def _to_json(value: Any) -> str:
+    """Return a value as JSON, which is also YAML in brackets and quotation marks."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
+def _to_yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
     """Return a value as YAML, without quotation marks if it is the same when read again."""
     if not isinstance(value, str) or "\n" in value:
-        return _quoted(value)
+        return _to_json(value)
     try:
         if in_brackets:
             is_unchanged = read_text(f"[{value}]\n", "yaml").data == [value]
@@ -336,23 +419,23 @@ def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
             is_unchanged = read_text(f"key: {value} # \n", "yaml").data == {"key": value}
     except RubricError:
         is_unchanged = False
-    return value if is_unchanged else _quoted(value)
+    return value if is_unchanged else _to_json(value)
 
 
-def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
+def _make_entries(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
     """Return the entries that replace one. Several of them share its weight equally."""
     requirements = change.requirements or (entry["requirement"],)
     count = len(requirements)
-    parts: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for number, requirement in enumerate(requirements, start=1):
-        part = deepcopy(dict(entry)) | {"requirement": requirement}
+        new_entry = deepcopy(dict(entry)) | {"requirement": requirement}
         if change.choices:
-            part["choices"] = list(change.choices)
+            new_entry["choices"] = list(change.choices)
         if change.name:
-            part.setdefault("name", change.name)
-        if number > 1 and "name" in part:
-            part["name"] = f"{part['name']}_{number}"
+            new_entry.setdefault("name", change.name)
+        if number > 1 and "name" in new_entry:
+            new_entry["name"] = f"{new_entry['name']}_{number}"
         if count > 1:
-            part["weight"] = round(float(entry.get("weight", 1.0)) / count, 6)
-        parts.append(part)
-    return parts
+            new_entry["weight"] = round(float(entry.get("weight", 1.0)) / count, 6)
+        entries.append(new_entry)
+    return entries

@@ -9,6 +9,7 @@ from assay.criterion import Criterion
 from assay.lint.findings import Hit
 from assay.lint.lexicon import LONGEST, words
 
+# The rules that only find English words.
 WORDING_RULES: Final = (
     "R001",
     "R002",
@@ -24,8 +25,8 @@ WORDING_RULES: Final = (
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
-def hits_in_other_languages(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
-    """Yield one note, at the first criterion that is not in English."""
+def find_other_languages(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
+    """Yield one note if criteria are not in English, with the index of the first of them."""
     foreign = [
         index
         for index, criterion in enumerate(criteria)
@@ -51,11 +52,13 @@ def is_english(requirement: str) -> bool:
     >>> is_english("Nennt die Frist"), is_english("Names the period"), is_english("期限を示す")
     (False, True, False)
     """
-    found = _WORD.findall(requirement[:LONGEST].casefold())
-    letters = "".join(found)
-    other_script = sum(not unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
-    if 2 * other_script > len(letters):
+    all_words = _WORD.findall(requirement[:LONGEST].casefold())
+    letters = "".join(all_words)
+    other_letters = [
+        letter for letter in letters if not unicodedata.name(letter, "").startswith("LATIN")
+    ]
+    if len(other_letters) > len(letters) / 2:
         return False
-    english_count = sum(word in words("english") for word in found)
-    foreign_count = sum(word in words("other_languages") for word in found)
+    english_count = sum(word in words("english") for word in all_words)
+    foreign_count = sum(word in words("other_languages") for word in all_words)
     return foreign_count < 2 or foreign_count <= english_count

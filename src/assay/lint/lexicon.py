@@ -1,7 +1,8 @@
-"""Read the words of a requirement: lists of words, patterns over them, and what is the rubric's own.
+"""Read the words of a requirement: lists of words, patterns over them, and the rubric's own words.
 
-Rules look at words, and a word means something else inside quotation marks, code, a formula, or what the
-response is to say about the world: `says that the drug is effective` asks for no effectiveness.
+Rules look at words, and a word means something else inside quotation marks, code or a formula, or
+in what the response is to say about the world: `says that the drug is effective` does not ask for
+an effective response.
 """
 
 import re
@@ -16,7 +17,7 @@ BLANK: Final = "¤"  # stands for each character that is not the rubric's own wo
 
 
 def word_lists(file: str = "words.toml") -> dict[str, Any]:
-    """What stands in `words.toml`, or in the other file."""
+    """Return the content of `words.toml`, or of another TOML file of this package."""
     return read_toml("assay.lint", file)
 
 
@@ -43,24 +44,28 @@ def words(names: str) -> frozenset[str]:
 
 @cache
 def pattern(name: str) -> re.Pattern[str]:
-    return compiled(word_lists("patterns.toml")["patterns"][name])
+    """Return the pattern with this name in `patterns.toml`."""
+    return compile_pattern(word_lists("patterns.toml")["patterns"][name])
 
 
-def compiled(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> re.Pattern[str]:
     """Return a pattern in which a space means white space, and `<name>` any word of a list, or a fragment.
 
-    White space has at most two characters: requirements have no more, and no text can make it slow.
+    White space is one or two characters. A requirement that `read_requirement` returns never has
+    more, and without a longer repetition no text can make the search slow.
     """
-    return re.compile(_expanded(text).replace(" ", r"\s{1,2}"), re.IGNORECASE | re.DOTALL)
+    return re.compile(_expand_names(text).replace(" ", r"\s{1,2}"), re.IGNORECASE | re.DOTALL)
 
 
-def _expanded(text: str) -> str:
+def _expand_names(text: str) -> str:
+    """Return a pattern with each `<name>` replaced by the fragment or the words of that name."""
     fragments = word_lists("patterns.toml")["fragments"]
 
     def expand_name(match: re.Match[str]) -> str:
         name = match[1]
         if name in fragments:
-            return _expanded(fragments[name])
+            return _expand_names(fragments[name])
+        # Longest first, since a regular expression takes the first alternative that matches.
         longest_first = sorted(words(name), key=lambda term: (-len(term), term))
         terms = [re.escape(term).replace("_", " ") for term in longest_first]
         return f"(?:{'|'.join(terms)})"
@@ -71,7 +76,7 @@ def _expanded(text: str) -> str:
 
 
 def third_person(verb: str) -> str:
-    """The form after *it*."""
+    """Return a verb in the third person. In a verb of several words, `_` stands for a space."""
     if verb in ("be", "have"):
         return {"be": "is", "have": "has"}[verb]
     first, space, rest = verb.partition("_")
@@ -86,46 +91,51 @@ def third_person(verb: str) -> str:
 class RequirementText:
     """A requirement, and what is left of it when quoted and reported words are blanked.
 
-    Blanked parts keep their length, so that every place in one text is the same place in the others.
+    Blanked parts keep their length, so that an index in one of the texts is valid in all of them.
     """
 
-    said: str  # as it stands
+    full: str
 
     @cached_property
-    def plain(self) -> str:
-        """Without what stands in quotation marks, code and formulas."""
-        return pattern("quoted").sub(lambda found: BLANK * len(found[0]), self.said)
+    def without_quotes(self) -> str:
+        """The text without what is in quotation marks, code and formulas."""
+        return pattern("quoted").sub(lambda match: BLANK * len(match[0]), self.full)
 
     @cached_property
-    def lead(self) -> str:
-        """As `plain`, up to where a list of levels begins."""
-        level = pattern("level").search(self.plain, 1)
-        return self.plain if level is None else self.plain[: level.start()]
+    def without_levels(self) -> str:
+        """The text without quotes, up to where a list of levels begins."""
+        level = pattern("level").search(self.without_quotes, 1)
+        if level is None:
+            return self.without_quotes
+        return self.without_quotes[: level.start()]
 
     @cached_property
-    def own(self) -> str:
-        """As `lead`, without what the response is to report, either."""
-        return pattern("reported").sub(_without_content, self.lead)
+    def own_words(self) -> str:
+        """The text without quotes and levels, and without what the response is to report."""
+        return pattern("reported").sub(_blank_report, self.without_levels)
 
     @cached_property
     def is_bounded(self) -> bool:
         """Whether it gives a number as a bound: `at least three`, `2 to 4`."""
-        return pattern("bound").search(self.plain) is not None
+        return pattern("bound").search(self.without_quotes) is not None
 
 
 @lru_cache(maxsize=20_000)
-def text_of(requirement: str) -> RequirementText:
-    """The words of a requirement, read once, with no more than one space or blank line between them."""
+def read_requirement(requirement: str) -> RequirementText:
+    """Return a requirement with at most one space or blank line between its words."""
     text = re.sub(r"[^\S\n]+", " ", requirement[:LONGEST])
     return RequirementText(re.sub(r" ?\n[ \n]*\n ?", "\n\n", text).strip())
 
 
-def _without_content(found: re.Match[str]) -> str:
-    """Return the match with the reported words blanked, up to the rubric's own words behind them."""
-    assert found.lastgroup is not None
-    start = found.start(found.lastgroup) - found.start()
-    before = found[0][:start]
-    content = found[found.lastgroup]
+def _blank_report(match: re.Match[str]) -> str:
+    """Return the match with the reported words blanked, up to further words of the rubric's own.
+
+    The reported words are the only named group that matched.
+    """
+    assert match.lastgroup is not None
+    start = match.start(match.lastgroup) - match.start()
+    before = match[0][:start]
+    content = match[match.lastgroup]
     own_words = pattern("speaks_again").search(content)
     reported_length = len(content) if own_words is None else own_words.start()
     return before + BLANK * reported_length + content[reported_length:]

@@ -12,10 +12,10 @@ from typing import Any
 
 from assay.criterion import Criterion
 from assay.errors import RubricError, RubricFileError
-from assay.lint.conflicts import hits_between, unreachable
+from assay.lint.conflicts import find_hits_between, find_unreachable
 from assay.lint.findings import RULES, Finding, Hit
-from assay.lint.language import hits_in_other_languages
-from assay.lint.rules import hits_of_criterion
+from assay.lint.language import find_other_languages
+from assay.lint.rules import find_hits
 from assay.loading.document import KeyPath, Node, read_file
 from assay.rubric import Rubric, rubric_at, rubrics_inside
 from assay.wording import suggest_word
@@ -49,18 +49,18 @@ def lint(
         criteria = [item.criterion for item in placed]
         hits: list[tuple[int, Hit]] = []
         for index, criterion in enumerate(criteria):
-            hits += [(index, hit) for hit in hits_of_criterion(criterion)]
-        hits += hits_between(criteria)
-        hits += unreachable(criteria)
-        hits += hits_in_other_languages(criteria)
+            hits += [(index, hit) for hit in find_hits(criterion)]
+        hits += find_hits_between(criteria)
+        hits += find_unreachable(criteria)
+        hits += find_other_languages(criteria)
         for index, hit in hits:
             if not placed[index].ignores(hit.rule):
                 findings.append(placed[index].finding(hit))
     if run is not None:
-        from assay.lint.run_rules import findings_of_run
+        from assay.lint.run_rules import find_run_findings  # imported late, since it needs numpy
 
         all_criteria = [item for placed in lists for item in placed]
-        findings += findings_of_run(run, all_criteria)
+        findings += find_run_findings(run, all_criteria)
     kept = [finding for finding in findings if finding.id not in ignore]
     return sorted(kept, key=lambda finding: (finding.line or 0, finding.id))
 
@@ -80,6 +80,7 @@ def _describe_unreadable(error: RubricFileError) -> Finding:
 
 
 def refuse_unknown(ignore: Collection[str]) -> None:
+    """Raise `RubricError` if one of these is not the id of a rule."""
     for rule in ignore:
         if rule not in RULES:
             raise RubricError(f"there is no rule {rule!r}: {suggest_word(rule, RULES)}")
@@ -109,6 +110,7 @@ class PlacedCriterion:
         return self.node.document.line(path)
 
     def ignores(self, rule: str) -> bool:
+        """Return whether a comment asks to ignore this rule here."""
         return rule in self.ignored or "*" in self.ignored
 
     def finding(self, hit: Hit) -> Finding:

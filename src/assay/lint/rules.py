@@ -1,7 +1,7 @@
-"""Find what is wrong with one criterion by itself: R001 to R006, and R010 to R013.
+"""Find faults in a single criterion: R001 to R006, and R010 to R013.
 
-A rule takes a criterion and the words of its requirement, and yields what it finds. What it looks for are the patterns
-of `patterns.toml`.
+A rule is a function that takes a criterion and the words of its requirement, and yields what is
+wrong. The patterns that it looks for are in `patterns.toml`, under the names given to `pattern`.
 """
 
 import re
@@ -10,101 +10,127 @@ from typing import Final
 
 from assay.criterion import BINARY_CHOICES, Criterion
 from assay.lint.findings import Hit
-from assay.lint.lexicon import BLANK, RequirementText, compiled, pattern, text_of, word_lists, words
+from assay.lint.lexicon import (
+    BLANK,
+    RequirementText,
+    compile_pattern,
+    pattern,
+    read_requirement,
+    word_lists,
+    words,
+)
 from assay.placeholders import list_paths
 
 
-def hits_of_criterion(criterion: Criterion) -> Iterator[Hit]:
+def find_hits(criterion: Criterion) -> Iterator[Hit]:
+    """Yield what is wrong with a criterion by itself. One that code answers has no wording to check."""
     if criterion.requirement is not None:
-        text = text_of(criterion.requirement)
+        text = read_requirement(criterion.requirement)
         for rule in _RULES:
             yield from rule(criterion, text)
 
 
 # R001: two claims in one, so that a response that does half of it has no right verdict.
 
+# Names and numbers: capital letters cannot be seen in patterns, which ignore case.
 _NAMES = re.compile(rf"[{BLANK}\d=+]|\band\s+[A-Z]")
+# Words that make a single claim together, such as "pros/cons".
 _PAIRED: Final = frozenset(frozenset(pair.split("/")) for pair in words("paired"))
 
 
-def compound(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Find two things of which a response can do one without the other."""
-    own = text.own
-    if explains_levels(criterion, text):
+def find_two_claims(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find two claims of which a response can satisfy one without the other."""
+    wording = text.own_words
+    if has_explained_levels(criterion, text):
         # The description of a level may need two claims.
-        own = own.split(":")[0]
-    for find_second_claim in (_two_acts, _two_qualities, _two_sentences, _two_objects):
-        result = find_second_claim(own)
-        if result is not None:
-            message, fix = result
+        wording = wording.split(":")[0]
+    for find in (_find_second_act, _find_two_qualities, _find_second_sentence, _find_two_objects):
+        message_and_fix = find(wording)
+        if message_and_fix is not None:
+            message, fix = message_and_fix
             yield Hit("R001", message, fix)
             return
 
 
-def _two_acts(own: str) -> tuple[str, str] | None:
+# Each of these functions returns the message and the fix for a second claim, or None.
+
+
+def _find_second_act(wording: str) -> tuple[str, str] | None:
+    """Find a second verb: "names the drug and explains its risks"."""
     second_act = pattern("second_act")
-    if pattern("takes_bare").search(own):
+    if pattern("takes_bare").search(wording):
+        # After "should" or in an order, verbs have no ending.
         second_act = pattern("second_bare_act")
-    for match in second_act.finditer(own):
-        if _is_second_claim(own, match):
-            rest = own[match.start("verb") :].split(BLANK)[0].split(",")[0]
-            shown = " ".join(rest.split()[:4])
+    for match in second_act.finditer(wording):
+        if _is_second_claim(wording, match):
+            clause = wording[match.start("verb") :].split(BLANK)[0].split(",")[0]
+            first_words = " ".join(clause.split()[:4])
             return (
-                f"it asks two things, the second at '{shown}'",
-                f"make '{shown} …' a criterion of its own",
+                f"it asks two things, the second at '{first_words}'",
+                f"make '{first_words} …' a criterion of its own",
             )
     return None
 
 
-def _is_second_claim(own: str, found: re.Match[str]) -> bool:
-    """Whether a verb after a joint claims something, and what stands before the joint does too."""
-    before, after, verb = own[: found.start()], own[found.end() :], found["verb"].lower()
-    if (
-        len(before.split()) < 2
-        or pattern("condition").search(before)
-        or pattern("or").search(before)
-    ):
+def _is_second_claim(wording: str, match: re.Match[str]) -> bool:
+    """Return whether the matched verb makes a claim, in addition to one that stands before it."""
+    before = wording[: match.start()]
+    after = wording[match.end() :]
+    verb = match["verb"].lower()
+    is_first_claim = len(before.split()) < 2
+    if is_first_claim or pattern("condition").search(before) or pattern("or").search(before):
         return False
-    # A comma may stand between acts, or around an aside.
-    is_in_a_list = " " not in verb and re.search(r"\band\b", after) is not None
-    if found["joint"] == "," and not is_in_a_list:
+    # After a comma alone, the verb is only a further claim in a list that goes on with "and". Else
+    # the comma may end an aside.
+    is_in_list = " " not in verb and re.search(r"\band\b", after) is not None
+    if match["joint"] == "," and not is_in_list:
         return False
-    if pattern("shared_object").search(before) or pattern("shared_verb").search(
-        before[-40:] + found[0]
-    ):
+    # "describes and explains the cause": two verbs with one object.
+    if pattern("shared_object").search(before):
         return False
-    return not (verb in words("worldly.s") and pattern("relative").search(before))
+    # "clearly and correctly states": two adverbs with one verb.
+    if pattern("shared_verb").search(before[-40:] + match[0]):
+        return False
+    # "a drug that is new and causes harm": the verb belongs to the thing, not to the response.
+    is_about_thing = verb in words("worldly.s") and pattern("relative").search(before) is not None
+    return not is_about_thing
 
 
-def _two_qualities(own: str) -> tuple[str, str] | None:
-    found = pattern("two_qualities").search(own) or pattern("two_ways").search(own)
-    if found is None or frozenset((found["one"].lower(), found["two"].lower())) in _PAIRED:
+def _find_two_qualities(wording: str) -> tuple[str, str] | None:
+    """Find two adjectives or adverbs: "polite and correct"."""
+    match = pattern("two_qualities").search(wording) or pattern("two_ways").search(wording)
+    if match is None or frozenset((match["one"].lower(), match["two"].lower())) in _PAIRED:
         return None
     return (
-        f"'{found['one']}' and '{found['two']}' are two qualities",
+        f"'{match['one']}' and '{match['two']}' are two qualities",
         "give each quality a criterion of its own",
     )
 
 
-def _two_sentences(own: str) -> tuple[str, str] | None:
-    beside = pattern("while").search(own) if pattern("about_response").match(own) else None
-    if beside is not None:
-        verb = beside["verb"].lower()
-        return (
-            f"what is asked 'while {verb}' is a second thing",
-            f"make '{verb} …' a criterion of its own",
-        )
-    found = pattern("next_sentence").search(own)
-    if found is None:
+def _find_second_sentence(wording: str) -> tuple[str, str] | None:
+    """Find a claim after "while", or in a second sentence."""
+    if pattern("about_response").match(wording):
+        while_clause = pattern("while").search(wording)
+        if while_clause is not None:
+            verb = while_clause["verb"].lower()
+            return (
+                f"what is asked 'while {verb}' is a second thing",
+                f"make '{verb} …' a criterion of its own",
+            )
+    match = pattern("next_sentence").search(wording)
+    if match is None:
         return None
-    shown = " ".join(own[found.start() + 1 :].split()[:4])
-    return f"the sentence '{shown} …' asks a second thing", "make it a criterion of its own"
+    first_words = " ".join(wording[match.start() + 1 :].split()[:4])
+    return (
+        f"the sentence '{first_words} …' asks a second thing",
+        "make it a criterion of its own",
+    )
 
 
-def _two_objects(own: str) -> tuple[str, str] | None:
+def _find_two_objects(wording: str) -> tuple[str, str] | None:
     """Find several things that a response should mention, unless they belong together."""
     things: list[str] = []
-    listing = pattern("list").search(own)
+    listing = pattern("list").search(wording)
     if listing is not None and not _belong_together(listing[0], listing["things"]):
         things = re.split(r",\s+(?:and\s+)?|\s+and\s+|\s+as\s+well\s+as\s+", listing["things"])
         first_word = things[0].split()[-1].lower()
@@ -112,8 +138,8 @@ def _two_objects(own: str) -> tuple[str, str] | None:
         if frozenset((first_word, last_word)) in _PAIRED:
             things = []
     if not things:
-        both = pattern("both").search(own)
-        if both is not None and not _belong_together(own[: both.end()], both[0]):
+        both = pattern("both").search(wording)
+        if both is not None and not _belong_together(wording[: both.end()], both[0]):
             things = [both["one"], both["two"]]
     if not things:
         return None
@@ -128,116 +154,127 @@ def _belong_together(text: str, things: str) -> bool:
 
 # R002: praise and blame with nothing to measure it by.
 
-SHORT: Final = (
-    16  # words up to which a criterion is about the response, and hardly about a subject of its own
-)
+# A criterion of at most so many words is about the response itself, hardly about another subject.
+SHORT: Final = 16
 _FOR_AN_AUDIENCE: Final = {word.replace("_", " ") for word in words("for_an_audience")}
 
 
-def vague(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Praise or blame that two readers would settle differently."""
-    # It may go on to say what it means: after a colon, in brackets, with `that is`.
-    if (
-        pattern("explained").search(text.plain)
-        or text.is_bounded
-        or explains_levels(criterion, text)
-    ):
+def find_vague_words(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find praise or blame on which two readers would not agree."""
+    # A requirement may explain its words: after a colon, in brackets, or with "that is".
+    is_explained = pattern("explained").search(text.without_quotes) is not None
+    if is_explained or text.is_bounded or has_explained_levels(criterion, text):
         return
-    found = list(dict.fromkeys(_vague_words(text.own)))
-    if found:
-        listed = ", ".join(f"'{word}'" for word in found[:4])
-        message = f"{listed} mean{'' if len(found) > 1 else 's'} something else to every reader"
+    vague_words = list(dict.fromkeys(_list_vague_words(text.own_words)))
+    if vague_words:
+        listed = ", ".join(f"'{word}'" for word in vague_words[:4])
+        verb = "mean" if len(vague_words) > 1 else "means"
         yield Hit(
-            "R002", message, "say what must be there, or give a number, so that two readers agree"
+            "R002",
+            f"{listed} {verb} something else to every reader",
+            "say what must be there, or give a number, so that two readers agree",
         )
 
 
-def _vague_words(own: str) -> Iterator[str]:
-    noun = pattern("vague_noun").match(own)
+def _list_vague_words(wording: str) -> Iterator[str]:
+    """Yield the words of praise or blame that nothing around them makes definite."""
+    noun = pattern("vague_noun").match(wording)
     if noun is not None:
         yield noun[1].lower()
-    short = len(own.split()) <= SHORT
-    for found in pattern("vague").finditer(own):
-        word = " ".join(found[0].lower().split())
-        before, after = own[: found.start()], own[found.end() :]
-        if word in words("often_evaluative") and not (
-            short and pattern("of_response").search(before)
-        ):
-            continue
-        # Written with a capital, though it opens no sentence, it is part of a name.
-        is_name = found[0][0].isupper() and re.search(r"\w[^.!?]*$", before) is not None
-        if not (is_name or _is_definite(word, before, after)):
+    is_short = len(wording.split()) <= SHORT
+    for match in pattern("vague").finditer(wording):
+        word = " ".join(match[0].lower().split())
+        before = wording[: match.start()]
+        after = wording[match.end() :]
+        if word in words("often_evaluative"):
+            # It praises only if it is about the response, as in "the answer is complete".
+            is_about_response = is_short and pattern("of_response").search(before) is not None
+            if not is_about_response:
+                continue
+        # With a capital letter inside a sentence, a word is part of a name.
+        is_inside_sentence = re.search(r"\w[^.!?]*$", before) is not None
+        is_name = match[0][0].isupper() and is_inside_sentence
+        if not is_name and not _is_definite(word, before, after):
             yield word
 
 
 def _is_definite(word: str, before: str, after: str) -> bool:
-    """Whether what stands around it gives it a meaning that readers share."""
-    if pattern("no_praise").search(before) or _is_settled(word, after):
+    """Return whether the text around a word gives it a meaning that readers agree on."""
+    if pattern("no_praise").search(before) or _is_part_of_term(word, after):
         return True
-    if word == "well":
+    if word == "well":  # "as well as"
         return pattern("not_well").match(after) is not None
     if word in words("evaluative_adverbs"):
-        return (
-            pattern("plainly").match(after) is not None
-            or pattern("by_means").search(after) is not None
-        )
+        # "clearly states", or "clearly, by listing the steps"
+        says_plainly = pattern("plainly").match(after) is not None
+        return says_plainly or pattern("by_means").search(after) is not None
+    # "suitable for children"
     return word in _FOR_AN_AUDIENCE and pattern("audience").match(after) is not None
 
 
-def _is_settled(word: str, after: str) -> bool:
-    """Whether it is part of a term such as `clear liquid`, or a verb as in `clear the cache`."""
+def _is_part_of_term(word: str, after: str) -> bool:
+    """Return whether a word is part of a term (`clear liquid`), or a verb (`clear the cache`)."""
     following = re.match(r"\s+([\w-]+)(?:\s+([\w-]+))?", after)
     if following is None:
         return False
-    nearby = [part.lower() for part in following.groups() if part]
-    if word in ("clear", "sound", "clean") and nearby[0] in ("the", "a", "an", "its", "all", "out"):
+    next_words = [next_word.lower() for next_word in following.groups() if next_word]
+    may_be_verb = word in ("clear", "sound", "clean")
+    if may_be_verb and next_words[0] in ("the", "a", "an", "its", "all", "out"):
         return True
     terms = word_lists()["settled"].get(word, "").split()
-    return any(part in terms or part.removesuffix("s") in terms for part in nearby)
+    for next_word in next_words:
+        if next_word in terms or next_word.removesuffix("s") in terms:
+            return True
+    return False
 
 
-# R003 and R011: whether a scale of choices says what each of them means, and runs from worst to best.
+# R003 and R011: whether every choice is explained, and whether they run from worst to best.
 
 
-def explains_levels(criterion: Criterion, text: RequirementText) -> bool:
-    """Whether it offers more than two choices, and says what each of them means."""
-    return len(criterion.choices) > 2 and not _without_meaning(criterion.choices, text.said)
+def has_explained_levels(criterion: Criterion, text: RequirementText) -> bool:
+    """Return whether it offers more than two choices, and explains each of them."""
+    return len(criterion.choices) > 2 and not _list_unexplained(criterion.choices, text.full)
 
 
-def unanchored(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Levels without a description of each."""
-    missing = _without_meaning(criterion.choices, text.said)
-    if criterion.choices == BINARY_CHOICES and pattern("rating").search(text.plain):
-        message = "it asks for a rating, and the judge may only say MET or UNMET"
+def find_unexplained_levels(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find a rating without levels, and levels without a description."""
+    unexplained = _list_unexplained(criterion.choices, text.full)
+    asks_for_rating = pattern("rating").search(text.without_quotes) is not None
+    if criterion.choices == BINARY_CHOICES and asks_for_rating:
         yield Hit(
             "R003",
-            message,
+            "it asks for a rating, and the judge may only say MET or UNMET",
             "list the levels under `choices`, and say in the requirement what each one means",
         )
-    elif len(criterion.choices) > 2 and missing:
-        shown = ", ".join(f"'{label}'" for label in missing[:5])
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        message = f"nothing says when a response deserves {shown}{more}"
+    elif len(criterion.choices) > 2 and unexplained:
+        shown = ", ".join(f"'{label}'" for label in unexplained[:5])
+        if len(unexplained) > 5:
+            shown = f"{shown} and {len(unexplained) - 5} more"
         yield Hit(
             "R003",
-            message,
+            f"nothing says when a response deserves {shown}",
             "describe each level, in the requirement or in the label itself",
-            "choices",
+            field="choices",
         )
 
 
-def _without_meaning(choices: Sequence[str], said: str) -> list[str]:
-    """The labels of one or two words that do not stand in the requirement with something said about them."""
-    short = {label: re.escape(label.strip()) for label in choices if len(label.split()) < 3}
-    told = r"(?<!\w){}(?!\w)\W*\w+\W+\w+"
-    return [
-        label
-        for label, word in short.items()
-        if not re.search(told.format(word), said, re.IGNORECASE)
-    ]
+def _list_unexplained(choices: Sequence[str], requirement: str) -> list[str]:
+    """Return the short labels that the requirement does not mention with a description.
+
+    A label of three words or more explains itself.
+    """
+    unexplained: list[str] = []
+    for label in choices:
+        if len(label.split()) >= 3:
+            continue
+        # The label, and at least two words after it.
+        described = rf"(?<!\w){re.escape(label.strip())}(?!\w)\W*\w+\W+\w+"
+        if not re.search(described, requirement, re.IGNORECASE):
+            unexplained.append(label)
+    return unexplained
 
 
-def upside_down(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+def find_reversed_choices(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Find choices that run from best to worst, so that the best response is worth nothing."""
     # In lists of words, `_` stands for a space.
     choices = ["_".join(choice.casefold().split()) for choice in criterion.choices]
@@ -248,7 +285,7 @@ def upside_down(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
         is_best_first = choices[0] in words("best") and choices[-1] in words("worst")
     if not is_best_first:
         return
-    if choices[0] not in ("met", "pass", "passed") and _described_fault(text):
+    if choices[0] not in ("met", "pass", "passed") and _find_fault(text):
         return  # for a question about a fault, `yes` is the worst answer and comes first
     message = (
         f"the choices run from '{criterion.choices[0]}' to '{criterion.choices[-1]}', "
@@ -263,16 +300,18 @@ def upside_down(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
 # R004: several, many, enough.
 
 
-def uncounted(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """A count that no number bounds."""
-    if text.is_bounded or explains_levels(criterion, text):
+def find_uncounted(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find an amount such as `several` without a number."""
+    if text.is_bounded or has_explained_levels(criterion, text):
         return
     for name in ("counted_anywhere", "counted_if_given"):
-        for found in pattern(name).finditer(text.own):
-            amount = " ".join(found["amount"].lower().split())
-            after = text.own[found.end() :]
-            is_for_a_purpose = amount == "enough" and pattern("purpose").match(after)
-            if not (pattern("count_said").match(after) or is_for_a_purpose):
+        for match in pattern(name).finditer(text.own_words):
+            amount = " ".join(match["amount"].lower().split())
+            after = text.own_words[match.end() :]
+            has_number = pattern("count_said").match(after) is not None
+            # "enough to prevent fire" is not a matter of counting.
+            is_for_a_purpose = amount == "enough" and pattern("purpose").match(after) is not None
+            if not has_number and not is_for_a_purpose:
                 yield Hit(
                     "R004",
                     f"'{amount}' names no number",
@@ -284,136 +323,158 @@ def uncounted(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
 # R005: a fault that is rewarded, and a virtue that is punished.
 
 
-def polarity(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """A fault with a positive weight, or a virtue with a negative one."""
+def find_wrong_sign(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find a fault with a positive weight, or a virtue with a negative one."""
     weight = criterion.weight
     if criterion.choices != BINARY_CHOICES or weight == 0:
         return
-    if weight > 0 and (fault := _described_fault(text)):
-        message = f"'{fault}' describes a fault, and the weight of {weight:+g} rewards it"
-        yield Hit(
-            "R005",
-            message,
-            f"give it the weight {-weight:g}, or describe what a good response does",
-        )
-    if weight < 0 and (virtue := _described_virtue(text)):
-        message = f"'{virtue}' describes a virtue, and the weight of {weight:g} punishes it"
-        yield Hit("R005", message, f"give it the weight {-weight:+g}, or describe the fault itself")
+    if weight > 0:
+        fault = _find_fault(text)
+        if fault:
+            yield Hit(
+                "R005",
+                f"'{fault}' describes a fault, and the weight of {weight:+g} rewards it",
+                f"give it the weight {-weight:g}, or describe what a good response does",
+            )
+    else:
+        virtue = _find_virtue(text)
+        if virtue:
+            yield Hit(
+                "R005",
+                f"'{virtue}' describes a virtue, and the weight of {weight:g} punishes it",
+                f"give it the weight {-weight:+g}, or describe the fault itself",
+            )
 
 
-def _described_fault(text: RequirementText) -> str:
-    """The words with which it describes a fault; empty when it does not."""
-    if pattern("negated").match(text.own) or pattern("avoids").match(text.own):
-        return ""
-    found = pattern("describes_fault").match(text.own)
-    return "" if found is None else " ".join(found["fault"].split())
+def _find_fault(text: RequirementText) -> str:
+    """Return the words with which a requirement describes a fault; empty if it does not."""
+    wording = text.own_words
+    if pattern("negated").match(wording) or pattern("avoids").match(wording):
+        return ""  # the absence of a fault
+    match = pattern("describes_fault").match(wording)
+    return "" if match is None else " ".join(match["fault"].split())
 
 
-def _described_virtue(text: RequirementText) -> str:
-    """The words with which it describes a virtue, be it only the absence of a fault."""
-    avoids, negated = pattern("avoids").match(text.own), pattern("negated").match(text.own)
+def _find_virtue(text: RequirementText) -> str:
+    """Return the words with which a requirement describes a virtue; empty if it does not.
+
+    The absence of a fault is a virtue, too.
+    """
+    wording = text.own_words
+    avoids = pattern("avoids").match(wording)
+    negated = pattern("negated").match(wording)
     if avoids is None and negated is not None:
         rest = negated["rest"]
         names_fault = pattern("names_fault").match(rest) or pattern("harm").match(rest)
         return "not …" if names_fault else ""
-    found = avoids or pattern("describes_virtue").match(text.own)
-    return "" if found is None else " ".join(found["virtue"].split())
+    match = avoids or pattern("describes_virtue").match(wording)
+    return "" if match is None else " ".join(match["virtue"].split())
 
 
 # R006: sentences that say no twice.
 
 
-def negation(_: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Two negations, or words that tell the judge which verdict to give."""
-    double, verdict = (
-        pattern("double_negation").search(text.own),
-        pattern("verdict").search(text.plain),
-    )
-    if double is not None:
-        message = f"'{' '.join(double[0].split())}' says no twice"
-        yield Hit("R006", message, "say what the response does, without the two negations")
-    elif verdict is not None:
-        message = (
-            f"'{verdict[0]}' tells the judge which verdict to give, and may turn the question round"
+def find_negations(_: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find two negations, or words that tell the judge which verdict to give."""
+    double_negation = pattern("double_negation").search(text.own_words)
+    if double_negation is not None:
+        shown = " ".join(double_negation[0].split())
+        yield Hit(
+            "R006",
+            f"'{shown}' says no twice",
+            "say what the response does, without the two negations",
         )
-        yield Hit("R006", message, "describe only what is to be there; MET then means that it is")
+        return
+    verdict = pattern("verdict").search(text.without_quotes)
+    if verdict is not None:
+        yield Hit(
+            "R006",
+            f"'{verdict[0]}' tells the judge which verdict to give, and may turn the question round",
+            "describe only what is to be there; MET then means that it is",
+        )
 
 
 # R010: a judge has the query, perhaps a reference, the response, and the criterion, and nothing else.
 
-_UNSEEN = tuple(map(compiled, word_lists()["unseen"]))
+_UNSEEN = tuple(compile_pattern(text) for text in word_lists()["unseen"])
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s)\]}>,;]+", re.IGNORECASE)
 
 
-def unseen(_: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """References to what no judge has before it."""
-    what = next(_references(text), None)
-    if what:
+def find_unseen(_: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find a reference to something that a judge does not see."""
+    for reference in _list_references(text):
         yield Hit(
             "R010",
-            f"a judge is not shown '{what}'",
+            f"a judge is not shown '{reference}'",
             "put what it says into the requirement, or into the query",
         )
+        return  # the first one is enough
 
 
-def _references(text: RequirementText) -> Iterator[str]:
-    """What is referred to and neither to be quoted nor said over again; and links that must be opened, not given."""
-    own, said = text.own, text.said
+def _list_references(text: RequirementText) -> Iterator[str]:
+    """Yield the things that a judge would have to look up, such as a document or a link."""
+    wording = text.own_words
     for unseen_thing in _UNSEEN:
-        for found in unseen_thing.finditer(own):
-            if not (
-                pattern("quotes").search(own[: found.start()])
-                or pattern("says_itself").search(own, found.end())
-            ):
-                yield " ".join(found["what"].split()).rstrip(".")
-    for found in _ADDRESS.finditer(said):
-        before = said[: found.start()]
-        is_named = pattern("at").search(before) and not pattern("to_give").search(before)
-        if pattern("to_open").search(before) or is_named:
-            yield found[0].rstrip(".")
+        for match in unseen_thing.finditer(wording):
+            is_quoted_by_response = pattern("quotes").search(wording[: match.start()]) is not None
+            is_repeated_here = pattern("says_itself").search(wording, match.end()) is not None
+            if not is_quoted_by_response and not is_repeated_here:
+                yield " ".join(match["what"].split()).rstrip(".")
+    for match in _ADDRESS.finditer(text.full):
+        before = text.full[: match.start()]
+        must_be_opened = pattern("to_open").search(before) is not None
+        # A link that the response is to give need not be opened.
+        must_be_given = pattern("to_give").search(before) is not None
+        is_place = pattern("at").search(before) is not None and not must_be_given
+        if must_be_opened or is_place:
+            yield match[0].rstrip(".")
 
 
 # R012: an answer that is known to be right has to be shown to the judge.
 
 
-def unreferenced(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Mentions of a reference where the judge is shown none."""
-    found = pattern("reference").search(text.plain)
+def find_missing_reference(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find a mention of a reference answer if the judge is shown none."""
+    match = pattern("reference").search(text.without_quotes)
     # A placeholder may hold it, as in `Agrees with the reference answer {answer}`.
-    if found is None or criterion.reference or list_paths(criterion.requirement):
+    if match is None or criterion.reference or list_paths(criterion.requirement):
         return
-    what = " ".join(found["what"].split())
-    message = f"'{what}' is not shown to the judge"
-    yield Hit("R012", message, "name its column, as in `reference: answer`")
+    reference = " ".join(match["what"].split())
+    yield Hit(
+        "R012",
+        f"'{reference}' is not shown to the judge",
+        "name its column, as in `reference: answer`",
+    )
 
 
 # R013: advice that does harm, and is rewarded.
 
 
-def harmful(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
-    """Harmful advice with a positive weight."""
+def find_rewarded_harm(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
+    """Find harmful advice with a positive weight."""
     if criterion.weight <= 0 or criterion.choices != BINARY_CHOICES:
         return
-    # The rubric's own words end at `recommends`, and what is recommended decides here.
-    found = pattern("harmful").match(text.plain)
-    if found is not None:
-        harm = " ".join(found["harm"].split())
-        message = (
-            f"'{harm}' seems to describe harm, and the weight of {criterion.weight:+g} rewards it"
+    # Not only the rubric's own words, which leave out what a response recommends.
+    match = pattern("harmful").match(text.without_quotes)
+    if match is not None:
+        harm = " ".join(match["harm"].split())
+        yield Hit(
+            "R013",
+            f"'{harm}' seems to describe harm, and the weight of {criterion.weight:+g} rewards it",
+            f"give it the weight {-criterion.weight:g}, or say what a good response does",
+            field="weight",
         )
-        advice = f"give it the weight {-criterion.weight:g}, or say what a good response does"
-        yield Hit("R013", message, advice, "weight")
 
 
 _RULES: tuple[Callable[[Criterion, RequirementText], Iterator[Hit]], ...] = (
-    compound,
-    vague,
-    unanchored,
-    uncounted,
-    polarity,
-    negation,
-    unseen,
-    upside_down,
-    unreferenced,
-    harmful,
+    find_two_claims,
+    find_vague_words,
+    find_unexplained_levels,
+    find_uncounted,
+    find_wrong_sign,
+    find_negations,
+    find_unseen,
+    find_reversed_choices,
+    find_missing_reference,
+    find_rewarded_harm,
 )

@@ -16,10 +16,10 @@ from assay.graders.fences import escape_prompt_tags, fence
 from assay.graders.grader import JudgeSource, grader_of, scores_from
 from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.prompt_text import prompt_version, system_prompt
-from assay.lint.conflicts import hits_between
+from assay.lint.conflicts import find_hits_between
 from assay.lint.findings import RULES, Finding
 from assay.lint.linter import lint
-from assay.lint.rules import hits_of_criterion
+from assay.lint.rules import find_hits
 from assay.loading.rubric_reader import Golden
 from assay.models import Ledger, Request, budget, model_of
 from assay.models.budgets import raise_if_price_unknown
@@ -335,11 +335,11 @@ class _Draft:
         """Return why a drafted criterion is not judged; empty if it is."""
         if criterion.weight < 0 and not faults:
             return "it describes a fault, and references show none"
-        for hit in hits_of_criterion(criterion):
+        for hit in find_hits(criterion):
             if (hit.severity or RULES[hit.rule].severity) == "error":
                 return f"lint {hit.rule}: {hit.message}"
         # A hit about this criterion means that it asks the same as an earlier one.
-        hits = dict(hits_between([*self.criteria, criterion]))
+        hits = dict(find_hits_between([*self.criteria, criterion]))
         hit = hits.get(len(self.criteria))
         if hit is not None:
             return f"lint {hit.rule}: {hit.message}"
