@@ -51,10 +51,10 @@ _INSERT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class RunWriter(AbstractContextManager["RunWriter"]):
-    """A run that is open for writing. One process at a time can have it open.
+    """The SQLite file of a run that is open for writing. Only one process can have it open.
 
-    Every method that saves something is one transaction: when it returns, a kill cannot lose what
-    was saved. It can be used from several threads.
+    Every method that saves something is one transaction: when it returns, what it saved cannot be
+    lost by a kill of the process. A writer can be used from several threads.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, journal_mode: str | None = None) -> None:
@@ -86,6 +86,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._find_next_numbers()
 
     def _prepare(self, journal_mode: str | None) -> None:
+        """Make the tables if the file is new, and choose how commits are written to the disk.
+
+        `journal_mode` is that of the constructor. Raise `RunError` if the file is not a run.
+        """
         connection = self._connection
         if not has_tables(connection):
             connection.executescript(
@@ -102,16 +106,22 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         )
 
     def _find_next_numbers(self) -> None:
-        """Find the id of the next rollout, and the place of the next one that does not name it."""
+        """Find the id of the next new rollout, and the place in the data of the next one without it."""
         self._next_id = int(self._select_value("SELECT coalesce(max(id), 0) + 1 FROM rollouts"))
         self._next_row = int(self._select_value("SELECT coalesce(max(row), -1) + 1 FROM rollouts"))
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
+        """Run the block as one transaction, which an error in the block rolls back.
+
+        In WAL mode a commit does not wait until it is on the disk, which only a power cut could
+        notice. Once a second one does wait, so that a power cut costs at most that second.
+        """
         with self._thread_lock, explain_errors(self.path, self.count_rollouts):
             connection = self._connection
-            is_sync_due = time.monotonic() - self._last_sync >= SYNC_SECONDS
-            if is_sync_due and not self._syncs_every_commit:
+            is_late = time.monotonic() - self._last_sync >= SYNC_SECONDS
+            must_sync = is_late and not self._syncs_every_commit
+            if must_sync:
                 connection.execute("PRAGMA synchronous = FULL")
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -123,11 +133,12 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                         connection.execute("ROLLBACK")
                 raise
             finally:
-                if is_sync_due and not self._syncs_every_commit:
+                if must_sync:
                     self._last_sync = time.monotonic()
                     connection.execute("PRAGMA synchronous = NORMAL")
 
     def _select_value(self, query: str, parameters: Sequence[Any] = ()) -> Any:
+        """Return the first value of the first row that a query selects; None if it selects none."""
         with self._thread_lock, explain_errors(self.path):
             row = self._connection.execute(query, parameters).fetchone()
         return None if row is None else row[0]
@@ -153,39 +164,47 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         return read_about(rows, self.path) if rows else None
 
     def save_about(self, about: Mapping[str, Any]) -> None:
-        """Save the metadata of the run, and delete its summary, which may not fit them any more."""
+        """Save the metadata of the run, and delete its summary, which may not fit them any more.
+
+        The whole mapping is saved as JSON; some of its values also have columns of their own.
+        """
         rubric: Mapping[str, Any] = about.get("rubric") or {}
         data: Mapping[str, Any] = about.get("data") or {}
         source = data.get("source")
+        if source is not None and not isinstance(source, str):  # the paths of several files
+            source = json.dumps(source)
         texts = (
             about.get("kind"),
             about.get("created"),
             rubric.get("name"),
             rubric.get("hash"),
-            source if source is None or isinstance(source, str) else json.dumps(source),
+            source,
             about.get("model"),
             about.get("judge"),
             json.dumps(about),
         )
-        columns = [None if text is None else encodable(text) for text in texts]
+        values = [None if text is None else encodable(text) for text in texts]
         with self._transaction() as connection:
             # Replacing the row clears the columns that are not listed, such as the summary.
             connection.execute(
                 "INSERT OR REPLACE INTO run "
                 "(id, kind, started, rubric, rubric_version, data, model, judge, about) "
                 "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
-                columns,
+                values,
             )
 
     def save_summary(self, summary: Mapping[str, Any], *, complete: bool) -> None:
-        """Save what the run comes to. The next rollout that is saved deletes it again."""
+        """Save the summary of the run. The next rollout that is saved deletes it again."""
         with self._transaction() as connection:
             connection.execute(
                 "UPDATE run SET summary = ?, complete = ?", (json.dumps(summary), complete)
             )
 
     def count_finished(self, first_row: int, end_row: int) -> int:
-        """Return how many rows of a part of the data are saved without an error."""
+        """Return how many rows of the data from `first_row` to before `end_row` are finished.
+
+        A row is finished if it is saved without an error.
+        """
         query = "SELECT count(*) FROM rollouts WHERE row >= ? AND row < ? AND error IS NULL"
         return int(self._select_value(query, (first_row, end_row)))
 
@@ -198,26 +217,31 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         return found is not None
 
     def save_rollouts(self, rollouts: Iterable[SavedRollout]) -> None:
-        """Save finished rollouts, and delete what was generated for those without an error.
+        """Save rollouts. One that was saved before is replaced, unless only the new one has an error.
 
-        A rollout that was saved before is replaced, unless only the new one has an error.
+        This deletes the summary of the run, and the saved generations of rollouts without an error,
+        which will not be judged again.
         """
         rollouts = list(rollouts)
         with self._transaction() as connection:
             connection.execute("UPDATE run SET summary = NULL, complete = 0 WHERE summary NOT NULL")
             next_id, next_row = self._next_id, self._next_row
-            numbers = _insert_new(connection, rollouts, next_id, next_row)
-            if numbers is None:
-                numbers = _insert_or_replace(connection, rollouts, next_id, next_row)
+            next_numbers = _insert_new(connection, rollouts, next_id, next_row)
+            if next_numbers is None:  # some of them are saved already
+                next_numbers = _insert_or_replace(connection, rollouts, next_id, next_row)
             if connection.execute("SELECT 1 FROM generations LIMIT 1").fetchone():
+                keys = [
+                    (rollout.example, rollout.sample)
+                    for rollout in rollouts
+                    if rollout.error is None
+                ]
                 connection.executemany(
-                    "DELETE FROM generations WHERE example = ? AND sample = ?",
-                    [rollout[:2] for rollout in rollouts if rollout.error is None],
+                    "DELETE FROM generations WHERE example = ? AND sample = ?", keys
                 )
-        self._next_id, self._next_row = numbers
+        self._next_id, self._next_row = next_numbers
 
     def save_generation(self, example: str, sample: int, data: str) -> None:
-        """Save what a model has generated for a rollout that is not finished yet."""
+        """Save what a model has generated for a rollout before it is judged; `data` is JSON."""
         with self._transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO generations VALUES (?, ?, ?, ?)",
@@ -225,30 +249,36 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             )
 
     def read_generation(self, example: str, sample: int) -> str | None:
-        """Return what was generated for a rollout; None if nothing was, or if it is damaged."""
+        """Return the `data` from `save_generation`; None if none are saved, or they are damaged."""
         with self._thread_lock, explain_errors(self.path):
             row = self._connection.execute(
                 "SELECT data, checksum FROM generations WHERE example = ? AND sample = ?",
                 (example, sample),
             ).fetchone()
-        if row is None or not is_intact(*row):
+        if row is None:
             return None
-        return row[0]
+        data, checksum = row
+        return data if is_intact(data, checksum) else None
 
     def start_session(self, started: str) -> int:
-        """Add a row for the spending of a new session, and return its number."""
+        """Save that a new session began at this time and has spent nothing; return its number.
+
+        A session is the time in which one process writes the run.
+        """
         with self._transaction() as connection:
             cursor = connection.execute(
-                "INSERT INTO spending VALUES (NULL, ?, 0, 0, 0, 0, 0.0, 0, 0.0)", (started,)
+                "INSERT INTO spending (started, calls, cache_hits, input_tokens, output_tokens, "
+                "cost, unpriced_calls, reserved) VALUES (?, 0, 0, 0, 0, 0.0, 0, 0.0)",
+                (started,),
             )
         return cast("int", cursor.lastrowid)
 
     def save_spending(self, session: int, amounts: Mapping[str, Any]) -> None:
         """Replace what a session has spent so far; `amounts` has columns of the table `spending`."""
-        settings = ", ".join(f"{name} = :{name}" for name in amounts)
+        assignments = ", ".join(f"{name} = :{name}" for name in amounts)
         with self._transaction() as connection:
             connection.execute(
-                f"UPDATE spending SET {settings} WHERE session = :session",
+                f"UPDATE spending SET {assignments} WHERE session = :session",
                 {**amounts, "session": session},
             )
 
@@ -256,14 +286,18 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         """Insert whole rows into a table; those whose key is there already are left out."""
         if not rows:
             return
-        marks = ", ".join("?" * len(rows[0]))
+        placeholders = ", ".join("?" * len(rows[0]))
         with self._transaction() as connection:
-            connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+            connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({placeholders})", rows)
 
     def find_shared_examples(
         self, path: str | os.PathLike[str], first_row: int, end_row: int
     ) -> list[str]:
-        """Return the examples of another run that this one has outside of these rows of the data."""
+        """Return the examples of another run that this run also has elsewhere in the data.
+
+        The rows of the other run come from the part of the data from `first_row` to before
+        `end_row`; elsewhere is outside of this part.
+        """
         with self._attached(path) as connection:
             rows = connection.execute(
                 "SELECT DISTINCT theirs.example FROM other.rollouts AS theirs "
@@ -273,17 +307,21 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             return [example for (example,) in rows]
 
     def read_example(self, example: str) -> list[tuple[int, int, str]]:
-        """Return the id, the place in the data and the data of the rollouts of an example."""
+        """Return the saved rollouts of an example, each as three values.
+
+        They are its id, the number of its row in the data, and all that is saved of it as JSON.
+        """
         with self._thread_lock, explain_errors(self.path):
             return self._connection.execute(
                 "SELECT id, row, data FROM rollouts WHERE example = ?", (example,)
             ).fetchall()
 
     def change_samples(self, samples: Mapping[int, int]) -> None:
-        """Give rollouts of one example, named by their ids, other samples."""
+        """Give rollouts of one example new sample numbers; `samples` has them by the rollout's id."""
         with self._transaction() as connection:
             for rollout_id in samples:
-                # Out of the way of the others: a sample can be there only once.
+                # No two rollouts may have the same number, not even for a moment. So all of them
+                # get numbers first that no rollout has.
                 connection.execute(
                     "UPDATE rollouts SET sample = ? WHERE id = ?", (-rollout_id, rollout_id)
                 )
@@ -299,7 +337,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
     @contextmanager
     def _attached(self, path: str | os.PathLike[str]) -> Generator[sqlite3.Connection]:
-        """Make the tables of another run available under the name `other`."""
+        """Inside the block, make the tables of another run available as `other.rollouts` etc."""
         other = RunFile(path).path
         with self._thread_lock, explain_errors(self.path):
             self._connection.execute("ATTACH ? AS other", (str(other),))
@@ -319,16 +357,17 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._find_next_numbers()
 
     def close(self) -> None:
-        """Write everything into the run's file, so that no other file stays, and release the run."""
+        """Release the run, and leave nothing beside its file: SQLite's log is written into that."""
         with self._thread_lock:
             if not self._is_open:
                 return
             self._is_open = False
             try:
                 with explain_errors(self.path):
-                    self._connection.execute("PRAGMA busy_timeout = 0")
+                    self._connection.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
                     with suppress(sqlite3.OperationalError):
-                        # Fails while another connection reads: then the WAL stays, and is read too.
+                        # This fails while another connection reads. Then the log stays beside the
+                        # file, where readers find it.
                         self._connection.execute("PRAGMA journal_mode = DELETE")
                     self._connection.close()
             finally:
@@ -353,7 +392,7 @@ def _insert_new(
     for rollout_id, rollout in enumerate(rollouts, start=next_id):
         row = next_row if rollout.row is None else rollout.row
         next_row = max(next_row, row + 1)
-        rows.append(_make_columns(rollout_id, row, rollout))
+        rows.append(_list_values(rollout_id, row, rollout))
         verdicts += [(rollout_id, *verdict) for verdict in rollout.verdicts]
         numbers += [(rollout_id, *number) for number in rollout.numbers]
         calls += [(rollout_id, *call) for call in rollout.calls]
@@ -374,9 +413,13 @@ def _insert_new(
 def _insert_or_replace(
     connection: sqlite3.Connection, rollouts: Sequence[SavedRollout], next_id: int, next_row: int
 ) -> tuple[int, int]:
-    """Save rollouts of which some are saved already; return the next id and the next place.
+    """Save rollouts of which some are saved already.
 
-    A rollout that is saved without an error is not replaced by one with an error.
+    A rollout that is saved without an error is not replaced by one with an error. One that replaces
+    another keeps its id, and its place in the data unless it names another.
+
+    `next_id` and `next_row` are the id of the next new rollout, and the place in the data of the
+    next one that does not name its own. Return both as they are afterwards.
     """
     for rollout in rollouts:
         saved = connection.execute(
@@ -384,48 +427,42 @@ def _insert_or_replace(
             (rollout.example, rollout.sample),
         ).fetchone()
         if saved is None:
-            numbers = _insert_new(connection, [rollout], next_id, next_row)
-            next_id, next_row = numbers or (next_id, next_row)
+            next_numbers = _insert_new(connection, [rollout], next_id, next_row)
+            if next_numbers is not None:
+                next_id, next_row = next_numbers
             continue
-        rollout_id, row, error = saved
-        if error is None and rollout.error is not None:
+        rollout_id, row, saved_error = saved
+        if saved_error is None and rollout.error is not None:
             continue
         if rollout.row is not None:
             row = rollout.row
-        _delete(connection, rollout_id)
+        _delete_rollout(connection, rollout_id)
         _insert_new(connection, [rollout._replace(row=row)], rollout_id, next_row)
         next_row = max(next_row, row + 1)
     return next_id, next_row
 
 
-def _delete(connection: sqlite3.Connection, rollout_id: int) -> None:
+def _delete_rollout(connection: sqlite3.Connection, rollout_id: int) -> None:
+    """Delete a rollout with its verdicts and calls."""
     connection.execute("DELETE FROM verdicts WHERE rollout = ?", (rollout_id,))
     connection.execute("DELETE FROM calls WHERE rollout = ?", (rollout_id,))
     connection.execute("DELETE FROM rollouts WHERE id = ?", (rollout_id,))
 
 
-def _make_columns(rollout_id: int, row: int, rollout: SavedRollout) -> tuple[Any, ...]:
-    """Return the values of a row of the table `rollouts`."""
+def _list_values(rollout_id: int, row: int, rollout: SavedRollout) -> tuple[Any, ...]:
+    """Return the values of a rollout's row in the table `rollouts`, in the order of its columns."""
     checksum = zlib.crc32(rollout.data.encode())
+    # `rollout[3:13]` are the fields from `task` to `data`; after these come verdicts and calls.
     return (rollout_id, rollout.example, rollout.sample, row, *rollout[3:13], checksum)
 
 
 def _merge(connection: sqlite3.Connection) -> None:
     """Copy the tables of the attached run `other`, as `RunWriter.merge_from` says."""
     connection.execute("UPDATE run SET summary = NULL, complete = 0")
-    # CROSS JOIN makes SQLite go through the other run, which is usually much smaller than this one.
-    in_both_runs = connection.execute(
-        "SELECT mine.id, mine.error, theirs.id, theirs.error FROM other.rollouts AS theirs "
-        "CROSS JOIN main.rollouts AS mine USING (example, sample)"
-    ).fetchall()
-    ids_to_skip: list[int] = []
-    for my_id, my_error, their_id, their_error in in_both_runs:
-        if my_error is None and their_error is not None:
-            ids_to_skip.append(their_id)
-        else:
-            _delete(connection, my_id)
+    their_ids_to_skip = _delete_rollouts_to_replace(connection)
+    # Their rollouts get new ids, which begin after the largest one of this run.
     (offset,) = connection.execute("SELECT coalesce(max(id), 0) FROM main.rollouts").fetchone()
-    parameters = {"offset": offset, "skipped": json.dumps(ids_to_skip)}
+    parameters = {"offset": offset, "skipped": json.dumps(their_ids_to_skip)}
     skipped = "(SELECT value FROM json_each(:skipped))"
     connection.execute(
         f"INSERT INTO main.rollouts ({ROLLOUT_COLUMNS}) "
@@ -434,10 +471,9 @@ def _merge(connection: sqlite3.Connection) -> None:
         parameters,
     )
     for table in ("verdicts", "calls"):
-        columns = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")]
-        other_columns = ", ".join(columns[1:])
+        _, *other_columns = _list_columns(connection, table)  # the first is the rollout's id
         connection.execute(
-            f"INSERT INTO main.{table} SELECT rollout + :offset, {other_columns} "
+            f"INSERT INTO main.{table} SELECT rollout + :offset, {', '.join(other_columns)} "
             f"FROM other.{table} WHERE rollout NOT IN {skipped}",
             parameters,
         )
@@ -446,13 +482,39 @@ def _merge(connection: sqlite3.Connection) -> None:
         "WHERE (example, sample) NOT IN (SELECT example, sample FROM main.rollouts)"
     )
     connection.execute("INSERT OR IGNORE INTO main.labels SELECT * FROM other.labels")
-    columns = [row[1] for row in connection.execute("PRAGMA main.table_info(spending)")]
+    _, *amounts = _list_columns(connection, "spending")  # the first numbers the session anew
     connection.execute(
-        f"INSERT INTO main.spending SELECT NULL, {', '.join(columns[1:])} FROM other.spending"
+        f"INSERT INTO main.spending SELECT NULL, {', '.join(amounts)} FROM other.spending"
     )
 
 
+def _delete_rollouts_to_replace(connection: sqlite3.Connection) -> list[int]:
+    """Delete the rollouts of this run that the attached run `other` replaces.
+
+    If both runs have a rollout, that of the other run is taken, unless only it has an error. Return
+    the ids that those have in the other run, since they must not be copied.
+    """
+    # CROSS JOIN makes SQLite go through the other run, which is usually much smaller than this one.
+    in_both_runs = connection.execute(
+        "SELECT mine.id, mine.error, theirs.id, theirs.error FROM other.rollouts AS theirs "
+        "CROSS JOIN main.rollouts AS mine USING (example, sample)"
+    ).fetchall()
+    their_ids_to_skip: list[int] = []
+    for my_id, my_error, their_id, their_error in in_both_runs:
+        if my_error is None and their_error is not None:
+            their_ids_to_skip.append(their_id)
+        else:
+            _delete_rollout(connection, my_id)
+    return their_ids_to_skip
+
+
+def _list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return the names of the columns of a table, in order."""
+    return [name for _, name, *_ in connection.execute(f"PRAGMA main.table_info({table})")]
+
+
 def _make_folder(folder: Path) -> None:
+    """Make the folder of a run if there is none. Raise `RunRefused` if that is not possible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -484,13 +546,17 @@ _SHARED_FILE_SYSTEMS: Final = frozenset(
 
 
 def _set_journal_mode(connection: sqlite3.Connection, path: Path, mode: str | None) -> str:
-    """Set and return the journal mode: WAL where the file system supports it."""
+    """Set how SQLite makes transactions safe, and return the mode that it has chosen.
+
+    `mode` is that of the constructor of `RunWriter`. By default it is `wal`, a log beside the file,
+    or `delete`, the older rollback journal, where the file system does not support a WAL.
+    """
     mode = mode or os.environ.get(JOURNAL_MODE_VARIABLE)
     if not mode:
         mode = "delete" if _is_shared_file_system(path.parent) else "wal"
     try:
         (result,) = connection.execute(f"PRAGMA journal_mode = {mode}").fetchone()
-        # Only the first read makes the memory that a WAL needs.
+        # SQLite finds out only at the first read whether it can share memory, which a WAL needs.
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         if mode == "delete":
@@ -506,13 +572,16 @@ def _is_shared_file_system(folder: Path) -> bool:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    longest = ""
+    # The file system of a folder is that of the longest mount point above it.
+    longest_mount_point = ""
     kind = ""
     for line in mounts.splitlines():
-        fields = line.split(" ")
+        fields = line.split(" ")  # device, mount point, kind of file system, options
         if len(fields) < 3:
             continue
-        point = fields[1].replace("\\040", " ")
-        if folder.is_relative_to(point) and len(point) >= len(longest):
-            longest, kind = point, fields[2]
+        mount_point = fields[1].replace("\\040", " ")  # a space is escaped
+        is_above = folder.is_relative_to(mount_point)
+        if is_above and len(mount_point) >= len(longest_mount_point):
+            longest_mount_point = mount_point
+            kind = fields[2]
     return kind in _SHARED_FILE_SYSTEMS or kind.startswith("fuse.")
