@@ -29,9 +29,10 @@ _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 def decide(
     gold: str, answer: str, options: MathOptions, *, in_worker: bool = False
 ) -> MathVerdict | OpenQuestion:
-    """Compare two answers, and return an `OpenQuestion` question if only a worker process can decide.
+    """Compare an answer with the gold, by exact arithmetic on what both texts say.
 
-    Large expressions are left to a worker, unless this is one.
+    Returns an `OpenQuestion` if only a worker process can decide: a worker has math-verify, and may
+    take long. `in_worker` says that this is one, so large expressions are compared here too.
     """
     parsed_gold = parse_answer(gold)
     parsed_answer = _parse_answer_in_text(answer)
@@ -49,7 +50,7 @@ def decide(
     if has_bare_choice and parsed_gold.choice == parsed_answer.choice:
         return _verdict("equal", f"equal as choices: {parsed_gold.choice}")
     if parsed_gold.text != gold or parsed_answer.text != answer:
-        # The answer inside a longer text may be a plain number, which the first tier decides.
+        # What was found inside a longer text may be a plain number, which `settle()` compares.
         verdict = settle(parsed_gold.text, parsed_answer.text, options)
         if verdict is not None:
             return verdict
@@ -57,14 +58,17 @@ def decide(
 
 
 def decide_in_worker(gold: str, answer: str, options: MathOptions) -> MathVerdict:
-    """Compare two answers of which at least one is large. Called in a worker process."""
-    verdict = decide(gold, answer, options, in_worker=True)
-    if isinstance(verdict, MathVerdict):
-        return verdict
-    from assay.math.symbolic import compare as simplify_and_compare
+    """Compare two answers of which at least one is large. Called in a worker process.
 
-    simplification = simplify_and_compare(verdict.gold, verdict.answer, options.rounding)
-    return read_simplification(verdict, simplification)
+    What exact arithmetic cannot decide is simplified by math-verify.
+    """
+    result = decide(gold, answer, options, in_worker=True)
+    if isinstance(result, MathVerdict):
+        return result
+    from assay.math.symbolic import compare as simplify_and_compare  # loads sympy, which is slow
+
+    simplification = simplify_and_compare(result.gold, result.answer, options.rounding)
+    return read_simplification(result, simplification)
 
 
 def _parse_answer_in_text(answer: str) -> ParsedAnswer | None:
@@ -78,17 +82,20 @@ def _parse_answer_in_text(answer: str) -> ParsedAnswer | None:
     words = [word for word in _WORD.findall(answer) if not is_mathematics(word)]
     is_sentence = len(words) > 1
     starts_with_word = len(words) == 1 and answer.strip().startswith(words[0])
-    has_formula = _FORMULA.search(answer.strip().strip("$")) is not None
-    if not is_sentence and not starts_with_word and not has_formula:
-        return parsed
-    final = find_final_answer(answer)
-    if final is None:
+    has_formula_inside = _FORMULA.search(answer.strip().strip("$")) is not None
+    if not is_sentence and not starts_with_word and not has_formula_inside:
+        return parsed  # with the problem: it is a formula that cannot be read
+    final_answer = find_final_answer(answer)
+    if final_answer is None:
         return None
-    return parse_answer(final)
+    return parse_answer(final_answer)
 
 
 def _find_contradiction(gold: ParsedAnswer, answer: ParsedAnswer) -> str | None:
-    """Return how two answers differ in what their trees do not show, or None if they do not."""
+    """Return how two answers differ in the letter of a choice, in "for all" or "some", or as times.
+
+    None if they do not. Other differences show in the trees of the answers.
+    """
     if gold.choice and answer.choice and gold.choice != answer.choice:
         return f"different choices: {gold.choice} and {answer.choice}"
     if gold.quantifier and answer.quantifier and gold.quantifier != answer.quantifier:
@@ -101,7 +108,7 @@ def _find_contradiction(gold: ParsedAnswer, answer: ParsedAnswer) -> str | None:
 
 
 def _is_surely_time(answer: ParsedAnswer) -> bool:
-    """Return True for a time such as `4:30`: as a ratio it would be written in lowest terms."""
+    """Return True for a time that is not a ratio: `4:30`, which as a ratio would be 2:15."""
     return answer.clock_time is not None and math.gcd(*answer.clock_time) > 1
 
 
@@ -112,9 +119,14 @@ def _is_ratio_or_number(answer: ParsedAnswer) -> bool:
 def _compare_parsed(
     gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions, *, in_worker: bool
 ) -> MathVerdict | OpenQuestion:
+    """Compare two parsed answers; return a question for a worker if they cannot be decided here.
+
+    The tree of an answer is None if its text could not be parsed.
+    """
     unfinished_work: str | None = None
     if options.solved:
         unfinished_work = find_unfinished_work(gold.text, gold.tree, answer.text, answer.tree)
+    # The verdict if the answer leaves work undone, which counts even if the two are equal.
     not_solved = _verdict(
         "different", f"the answer is not solved as far as the gold is: {unfinished_work}"
     )
@@ -148,23 +160,25 @@ def _compare_parsed(
     if may_ask and unfinished_work:
         return not_solved
     if equality.is_too_large:
-        if is_computable(gold.tree) or not is_computable(answer.tree):
-            return _verdict("too_large", equality.reason)
-        return _verdict("gold_unparsable", f"the gold is {equality.reason}")
+        only_gold_is_too_large = is_computable(answer.tree) and not is_computable(gold.tree)
+        if only_gold_is_too_large:
+            return _verdict("gold_unparsable", f"the gold is {equality.reason}")
+        return _verdict("too_large", equality.reason)
     if may_ask:
         return OpenQuestion(gold.text, answer.text, gold_is_read=True)
     return _verdict("different", f"not proven equal: {equality.reason}")
 
 
 def _may_ask_math_verify(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:
+    """Return True if math-verify can be trusted with two answers, and the options allow it."""
     return options.symbolic and gold.is_expression and answer.is_expression
 
 
 def _compare_readings(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equality:
     """Compare every reading of the gold with every reading of the answer.
 
-    The answers are equal if any two readings are. They are different only if no pair of readings
-    is undecided.
+    An ambiguous text has several readings: `1/2x` may be x/2. The answers are equal if any two
+    readings are. They are different only if no pair of readings is undecided.
     """
     assert gold.tree is not None
     assert answer.tree is not None
@@ -184,4 +198,5 @@ def _compare_readings(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOpt
 
 
 def _verdict(status: Status, reason: str) -> MathVerdict:
+    """Return a verdict of this tier."""
     return MathVerdict(status, reason, "algebra")

@@ -64,12 +64,12 @@ def find_final_answer(text: str) -> str | None:
     if find_boxes(text):
         return find_boxed_answers(text)
     text = _remove_retracted(text)
-    match = _find_after_keyword(text) or _find_last(text)
-    if match is None or not _is_stated(match):
+    candidate = _find_after_keyword(text) or _find_last(text)  # a formula or a number
+    if candidate is None or not _is_stated(candidate):
         return None
-    if match.re is _FORMULA:
-        return _formula_text(match)
-    return match[0] if _stands_alone(match) else None
+    if candidate.re is _FORMULA:
+        return _get_formula_text(candidate)
+    return candidate[0] if _stands_alone(candidate) else None
 
 
 def _remove_retracted(text: str) -> str:
@@ -77,13 +77,14 @@ def _remove_retracted(text: str) -> str:
 
     Nothing is left of a text that takes its answer back without giving another.
     """
-    last = _find_last_match(_RETRACTION, text)
-    if last is None:
+    retraction = _find_last_match(_RETRACTION, text)
+    if retraction is None:
         return text
-    rest = text[last.end() :]
-    if _DIGIT.search(rest) or _FORMULA.search(rest):
+    rest = text[retraction.end() :]
+    gives_new_answer = _DIGIT.search(rest) or _FORMULA.search(rest)
+    if gives_new_answer:
         return rest
-    is_denied = not DENIALS.isdisjoint(list_words(text[last.start() :]))
+    is_denied = not DENIALS.isdisjoint(list_words(text[retraction.start() :]))
     return "" if is_denied else text
 
 
@@ -101,13 +102,14 @@ def _find_after_keyword(text: str) -> re.Match[str] | None:
 
 
 def _find_last(text: str) -> re.Match[str] | None:
-    """Return the last formula in a text, or else its last number with a word or a label behind it.
+    """Return the last formula in a text, or else its last number, if the text ends with it.
 
-    None if the text names different numbers: then none of them is its answer. A formula that is
-    more than a number is an answer whatever else the text names.
+    A formula that is more than a number is the answer whatever else the text names. A number is the
+    answer only if the text names no other number. Behind it may stand a word or a label, which says
+    what it counts.
     """
     formula = _find_last_match(_FORMULA, text)
-    if formula is not None and _NUMBER.fullmatch(_formula_text(formula)) is None:
+    if formula is not None and _NUMBER.fullmatch(_get_formula_text(formula)) is None:
         return formula
     number = None
     numbers: set[str] = set()
@@ -128,16 +130,22 @@ def _find_last(text: str) -> re.Match[str] | None:
 
 
 def _find_last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the last match of a pattern in a text; None if there is none."""
     matches = deque(pattern.finditer(text), maxlen=1)  # keeps only the last
     return matches[0] if matches else None
 
 
-def _formula_text(formula: re.Match[str]) -> str:
-    return next((part for part in formula.groups() if part), "").strip()
+def _get_formula_text(formula: re.Match[str]) -> str:
+    """Return a formula without the signs around it: what a group of the pattern has matched."""
+    return next((content for content in formula.groups() if content), "").strip()
 
 
 def _is_stated(match: re.Match[str]) -> bool:
-    """Return True if a sentence states its formula or number, and does not deny or change it."""
+    """Return True if a sentence says that its formula or number is the answer.
+
+    A sentence may also deny it ("it is not 7"), ask about it, or make another number of it ("the
+    square root of 7").
+    """
     text_before = match.string[max(0, match.start() - 200) : match.start()]
     text_after = match.string[match.end() : match.end() + 200]
     if text_after.startswith("?"):
@@ -149,7 +157,8 @@ def _is_stated(match: re.Match[str]) -> bool:
         return False
     if words_after and makes_another(words_after[0]):
         return False
-    # "the square root is 7" states 7, "the square root of 7" and "less than or equal to 7" do not.
+    # Go back over the words that lead to an answer, to the word that decides: "the square root is
+    # 7" states 7, "the square root of 7" and "less than or equal to 7" do not.
     while words_before and words_before[-1] in LEADS:
         lead = words_before.pop()
         if lead in VERBS:
@@ -160,7 +169,11 @@ def _is_stated(match: re.Match[str]) -> bool:
 
 
 def _stands_alone(number: re.Match[str]) -> bool:
-    """Return True if a number follows what leads to an answer, and is not part of a formula."""
+    """Return True if a number is a whole answer, by the text on both sides of it.
+
+    It has to follow a word such as "is", a sign such as "=" or a break, and must not be part of a
+    formula or be changed by the words behind it.
+    """
     text_before = _COMES_TO.sub("exactly", number.string[: number.start()][-60:])
     text_after = number.string[number.end() :][:60]
     lead = _BEFORE_ANSWER.search(text_before)

@@ -15,10 +15,11 @@ _MAX_DIGITS: Final = 50  # before and behind the point of an approximation
 
 
 def keep_exact_part(sides: list[tree.Node], operators: list[str]) -> tree.Node:
-    """Return a chain of relations up to its first `≈`.
+    """Return a chain of relations without the approximations at its end: `x = π ≈ 3.14` is `x = π`.
 
-    In `x ≈ 3.14`, the number is all there is, and `≈` is read as `=`. Raises `UnreadableError` if
-    a number is not an approximation of the one before it.
+    `operators` are those between the sides; `about` stands for `≈`. In `x ≈ 3.14` there is no exact
+    number, so `≈` is read as `=`. Raises `UnreadableError` if a number is not an approximation of
+    the one before it.
     """
     if "about" in operators:
         index = operators.index("about")
@@ -70,6 +71,7 @@ def _compute(node: tree.Node) -> float | None:
 
 
 def _remove_unit(node: tree.Node) -> tree.Node:
+    """Return the value of a quantity, and anything else as it is."""
     return node.value if isinstance(node, tree.Quantity) else node
 
 
@@ -81,6 +83,7 @@ def _find_last_digit(node: tree.Node) -> float | None:
     number = tree.evaluate_rational(node)
     if number is None or number == 0:
         return None
+    # The number is a whole multiple of its place value. Go down until it is one.
     place_value = fmpq(1)
     for _ in range(_MAX_DIGITS):
         if (number / place_value).q == 1:
@@ -88,6 +91,7 @@ def _find_last_digit(node: tree.Node) -> float | None:
         place_value /= 10
     else:
         return None
+    # Go up while it stays one, over the zeros at the end.
     for _ in range(_MAX_DIGITS):
         if (number / (place_value * 10)).q != 1:
             break

@@ -37,11 +37,14 @@ class TooComplexError(ValueError):
 
 
 class Ratio(NamedTuple):
+    """A quotient of two polynomials in the atoms."""
+
     top: Polynomial
     bottom: Polynomial
 
 
 def constant(value: fmpq | fmpz | int) -> Ratio:
+    """Return a number as a ratio without atoms."""
     return Ratio(_RING.constant(value), ONE)
 
 
@@ -66,18 +69,19 @@ def split_terms(polynomial: Polynomial) -> Iterator[tuple[Polynomial, fmpq]]:
 
 
 def constant_term(polynomial: Polynomial) -> fmpq:
+    """Return the coefficient of the term without atoms."""
     return polynomial[(0,) * MAX_ATOMS]
 
 
 def find_powers(polynomial: Polynomial) -> dict[int, int]:
     """Return the highest power of each atom in a polynomial, by the number of the atom."""
-    degrees = reversed(polynomial.degrees())
+    degrees = reversed(polynomial.degrees())  # the ring lists the last atom first
     return {atom: power for atom, power in enumerate(degrees) if power > 0}
 
 
 def differentiate(atom: int, polynomial: Polynomial) -> Polynomial:
     """Return the derivative by an atom, which for a linear polynomial is the atom's coefficient."""
-    return polynomial.derivative(MAX_ATOMS - 1 - atom)
+    return polynomial.derivative(MAX_ATOMS - 1 - atom)  # the ring lists the last atom first
 
 
 class Atoms:
@@ -97,9 +101,10 @@ class Atoms:
     # Atoms.
 
     def atom(self, *key: Any, equation: tuple[int, Polynomial] | None = None) -> Ratio:
-        """Return the atom of this kind and these arguments.
+        """Return the atom of this kind and these arguments; it is added if there is none yet.
 
-        `equation` holds a power of the atom, and the polynomial in earlier atoms that it equals.
+        `key` is the kind and the arguments: "root", 2, 3 for the cube root of 2. `equation` holds a
+        power of the atom, and the polynomial in earlier atoms that it equals: here 3 and 2.
         """
         key = tuple(self.normalize(part) if isinstance(part, Ratio) else part for part in key)
         hashable_key = _make_hashable(key)
@@ -126,18 +131,19 @@ class Atoms:
         """Return True if an atom of this kind with these arguments may be complex."""
         if kind in _MAYBE_COMPLEX:
             return True
-        ratios = [argument for argument in arguments if isinstance(argument, Ratio)]
         if kind == "power" and isinstance(arguments[0], Ratio):
             base = to_rational(arguments[0])
             if base is not None and base < 0:
                 return True
+        ratios = [argument for argument in arguments if isinstance(argument, Ratio)]
         return any(self.may_be_complex(*ratio) for ratio in ratios)
 
     def imaginary_unit(self) -> Ratio:
+        """Return i, whose square is -1."""
         return self.atom("i", equation=(2, -ONE))
 
     def imaginary_part(self, polynomial: Polynomial) -> Polynomial:
-        """Return the coefficient of i, which must be an atom already."""
+        """Return the coefficient of i in a polynomial. It must be an atom already."""
         return differentiate(self._numbers["i",], self.reduce(polynomial))
 
     def kinds_in(self, *polynomials: Polynomial) -> set[str]:
@@ -166,7 +172,10 @@ class Atoms:
         return product
 
     def reduce(self, polynomial: Polynomial) -> Polynomial:
-        """Reduce the power of every atom that has an equation below the power it replaces."""
+        """Return the polynomial with the powers of atoms replaced by their equations: (√2)³ by 2√2.
+
+        Two polynomials that are equal by these equations then look the same.
+        """
         if not self.equations or polynomial.is_constant():
             return polynomial
         powers = polynomial.degrees()  # of the last atom first
@@ -175,11 +184,12 @@ class Atoms:
             power = powers[-1 - atom]
             if power >= degree:
                 self._add_work(len(polynomial) * len(zero) * (power - degree + 1))
-                polynomial %= zero
+                polynomial %= zero  # `zero` is 0, so this does not change the value
                 powers = polynomial.degrees()
         return polynomial
 
     def _add_work(self, term_products: int) -> None:
+        """Count work. Raises `TooComplexError` if the comparison has taken too much."""
         self.work += term_products
         if self.work > _MAX_WORK:
             raise TooComplexError("too many terms")
@@ -187,6 +197,7 @@ class Atoms:
     # Ratios.
 
     def are_equal(self, first: Ratio, second: Ratio) -> bool:
+        """Return True if two ratios are equal, which is so if their difference reduces to 0."""
         if first.bottom == second.bottom:
             difference = first.top - second.top
         else:
@@ -196,8 +207,10 @@ class Atoms:
         return not self.reduce(difference)
 
     def add(self, first: Ratio, second: Ratio) -> Ratio:
+        """Add two ratios over a common denominator."""
         if first.bottom == second.bottom:
             return Ratio(first.top + second.top, first.bottom)
+        # Each ratio is extended by the part of the other's denominator that its own does not have.
         shared_factor = _find_shared_factor(first.bottom, second.bottom)
         first_factor = second.bottom / shared_factor
         second_factor = first.bottom / shared_factor
@@ -213,6 +226,7 @@ class Atoms:
         return Ratio(-ratio.top, ratio.bottom)
 
     def multiply(self, first: Ratio, second: Ratio) -> Ratio:
+        """Multiply two ratios. Raises `UndefinedError` if the denominator turns out to be 0."""
         top = self.reduce(self.multiply_polynomials(first.top, second.top))
         bottom = self.reduce(self.multiply_polynomials(first.bottom, second.bottom))
         if not bottom:
@@ -220,6 +234,7 @@ class Atoms:
         return _cancel(top, bottom)
 
     def divide(self, first: Ratio, second: Ratio) -> Ratio:
+        """Divide the first ratio by the second. Raises `UndefinedError` if the second is 0."""
         divisor = self.reduce(second.top)
         if not divisor:
             raise UndefinedError("a division by 0")
@@ -251,9 +266,10 @@ class Atoms:
         return result
 
     def normalize(self, ratio: Ratio) -> Ratio:
-        """Return a ratio in lowest terms.
+        """Return a ratio in lowest terms, so that equal ratios look the same as often as possible.
 
-        Its denominator has no roots, if that can be had, and begins with the coefficient 1.
+        The denominator begins with the coefficient 1, and has no roots if they can be moved to the
+        numerator.
         """
         rationalized = self._rationalize(self.reduce(ratio.top), self.reduce(ratio.bottom))
         top, bottom = _cancel(rationalized.top, rationalized.bottom)
@@ -261,12 +277,13 @@ class Atoms:
         return Ratio(top / leading_coefficient, bottom / leading_coefficient)
 
     def _rationalize(self, top: Polynomial, bottom: Polynomial) -> Ratio:
-        """Return the ratio with only variables in its denominator.
+        """Return the ratio with only variables in its denominator: 1/√2 as √2/2.
 
-        It is returned unchanged if other atoms would stay there.
+        It is returned unchanged if other atoms, such as roots, would remain in the denominator.
         """
         new_top = top
         new_bottom = bottom
+        # `zero` is a polynomial that is 0, and replaces the atom's power of this degree.
         for atom, (degree, zero) in reversed(self.equations.items()):
             power = find_powers(new_bottom).get(atom, 0)
             if power == 0:
@@ -291,7 +308,7 @@ class Atoms:
 
 
 def _make_hashable(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the key of an atom with the text of polynomials, since these have no hash."""
+    """Return the key of an atom with polynomials written as text, since these have no hash."""
     parts: list[Any] = []
     for part in key:
         if isinstance(part, Ratio):
@@ -301,7 +318,7 @@ def _make_hashable(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _cancel(top: Polynomial, bottom: Polynomial) -> Ratio:
-    """Return the ratio without factors of both sides that are quick to find."""
+    """Return a ratio without the common factors of both polynomials that are quick to find."""
     if bottom.is_constant():
         return Ratio(top, bottom)
     shared_factor = _find_shared_factor(top, bottom)

@@ -56,6 +56,7 @@ def is_known_function(function: str) -> bool:
 
 
 def _compute(node: tree.Node, point: Point) -> acb:
+    """Compute an expression at a point as a ball, with the precision that is set at present."""
     match node:
         case tree.Number(value):
             return acb(arb(value))
@@ -89,6 +90,7 @@ def _compute(node: tree.Node, point: Point) -> acb:
 
 
 def _compute_constant(name: str) -> acb:
+    """Return π, e or i as a ball. Raises `UndefinedError` for infinity."""
     match name:
         case "pi":
             return acb(arb.pi())
@@ -101,6 +103,7 @@ def _compute_constant(name: str) -> acb:
 
 
 def _apply_function(function: str, arguments: tuple[tree.Node, ...], point: Point) -> acb:
+    """Compute a function of some arguments at a point."""
     values = [_compute(argument, point) for argument in arguments]
     if function not in _FUNCTIONS:
         raise UndefinedError(f"{function} is not known")
@@ -108,6 +111,7 @@ def _apply_function(function: str, arguments: tuple[tree.Node, ...], point: Poin
 
 
 def _compute_power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
+    """Compute a power at a point. Raises `TooLargeError` if the power may be too large."""
     exponent_value = _compute(exponent, point)
     if base == tree.Constant("e"):
         _require_computable_power(exponent_value, base_logarithm=arb(1))
@@ -135,6 +139,7 @@ def _compute_power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
 
 
 def _compute_whole_power(base: acb, exponent: int) -> acb:
+    """Compute a power with a whole exponent, which may be negative."""
     if base == 0 and exponent == 0:
         raise UndefinedError("0 to the power 0")
     if abs(exponent) > _MAX_UNCHECKED_EXPONENT:
@@ -167,6 +172,7 @@ def _read_integer(value: acb) -> int | None:
 
 
 def _compute_root(radicand: acb, index: acb) -> acb:
+    """Compute a root. An odd root of a negative number is the real one; an even one is complex."""
     whole_index = _read_integer(index)
     if whole_index is None or not 0 < whole_index < _MAX_ROOT_INDEX:
         raise UndefinedError("a root whose index is not a small number")
@@ -182,12 +188,14 @@ def _compute_root(radicand: acb, index: acb) -> acb:
 
 
 def _compute_factorial(argument: acb) -> acb:
+    """Compute the factorial of a real number, by the gamma function."""
     if not is_real(argument) or not abs(argument.real) < _MAX_EXPONENT:
         raise TooLargeError("a factorial is too large to compute")
     return (argument + 1).gamma()
 
 
 def _compute_binomial(upper: acb, lower: acb) -> acb:
+    """Compute a binomial coefficient, `upper` choose `lower`, step by step if `lower` is whole."""
     whole_lower = _read_integer(lower)
     if whole_lower is None:
         denominator = _compute_factorial(lower) * _compute_factorial(upper - lower)
@@ -201,19 +209,25 @@ def _compute_binomial(upper: acb, lower: acb) -> acb:
 
 
 def _compute_logarithm(argument: acb, base: acb) -> acb:
+    """Compute the logarithm of an argument to a base."""
     if argument == 0:
         raise UndefinedError("the logarithm of 0")
     return argument.log() / base.log()
 
 
 def _compute_angle_function(function: Callable[[acb], acb], angle: acb) -> acb:
+    """Compute a function such as the sine, unless the angle is too large."""
+    # If the comparison of a ball is not certain, it is False.
     if not abs(angle) < _MAX_ANGLE:
         raise TooLargeError("an angle is too large to compute")
     return function(angle)
 
 
 def _round_to_integer(value: acb, *, round_real: Callable[[arb], arb]) -> acb:
-    """Round by `round_real`, which is floor or ceiling."""
+    """Round a real number by `round_real`, which is floor or ceiling.
+
+    Raises `UndefinedError` if the ball contains several whole numbers, or is complex.
+    """
     if not is_real(value):
         raise UndefinedError("a complex number has no floor")
     rounded = round_real(value.real)
@@ -227,6 +241,7 @@ def _compute_absolute_value(value: acb) -> acb:
 
 
 def _compute_sign(value: acb) -> acb:
+    """Return 1, -1 or 0. Raises `UndefinedError` if the ball contains 0 and other numbers."""
     if is_real(value):
         if value.real > 0:
             return acb(1)
@@ -238,7 +253,7 @@ def _compute_sign(value: acb) -> acb:
 
 
 def _find_extreme(*values: acb, largest: bool) -> acb:
-    """Return the largest or the smallest value, if the order of all is certain."""
+    """Return the largest or the smallest value. Raises `UndefinedError` if it is not certain."""
     extreme, *others = values
     for value in others:
         if not is_real(value) or not is_real(extreme):
@@ -254,10 +269,12 @@ def _find_extreme(*values: acb, largest: bool) -> acb:
 
 
 def _compute_gcd(*values: acb) -> acb:
+    """Return the greatest common divisor of whole numbers."""
     return acb(reduce(fmpz.gcd, _read_integers(values)))
 
 
 def _compute_lcm(*values: acb) -> acb:
+    """Return the least common multiple of whole numbers."""
     multiple = fmpz(1)
     for number in _read_integers(values):
         multiple = multiple.lcm(number)
@@ -267,6 +284,7 @@ def _compute_lcm(*values: acb) -> acb:
 
 
 def _read_integers(values: tuple[acb, ...]) -> list[fmpz]:
+    """Return the whole numbers that balls hold. Raises `UndefinedError` for any other number."""
     numbers: list[fmpz] = []
     for value in values:
         number = _read_integer(value)

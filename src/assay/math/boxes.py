@@ -54,15 +54,17 @@ class Box(NamedTuple):
 
 def find_boxes(text: str) -> list[Box]:
     r"""Return the complete boxes in order, also `\boxed 1`; of nested boxes only the inner one."""
-    commands = deque(_BOX_COMMAND.finditer(text), maxlen=_MAX_BOXES)
+    commands = deque(_BOX_COMMAND.finditer(text), maxlen=_MAX_BOXES)  # the last ones
     if not commands:
         return []
-    first, last = commands[0], commands[-1]
+    first_command, last_command = commands[0], commands[-1]
     boxes: list[Box] = []
-    # For each open brace, where the command of its box and its content start; None without a box.
+    # The open braces, the innermost last: for that of a box, where its command and its content
+    # start, and None for any other brace.
     open_braces: list[tuple[int, int] | None] = []
-    for match in _BOX.finditer(text, first.start()):
-        if not open_braces and match.start() > last.start():
+    for match in _BOX.finditer(text, first_command.start()):
+        is_after_last_box = not open_braces and match.start() > last_command.start()
+        if is_after_last_box:
             break
         if match["token"]:
             boxes.append(Box(match.start(), match.end(), match["token"]))
@@ -72,9 +74,11 @@ def find_boxes(text: str) -> list[Box]:
             open_braces.append(None)
         elif match["brace"] == "}" and open_braces:
             opening = open_braces.pop()
-            has_inner_box = opening is not None and boxes and boxes[-1].start > opening[0]
-            if opening is not None and not has_inner_box:
-                command_start, content_start = opening
+            if opening is None:
+                continue
+            command_start, content_start = opening
+            has_inner_box = bool(boxes) and boxes[-1].start > command_start
+            if not has_inner_box:
                 content = text[content_start : match.start()].strip()
                 boxes.append(Box(command_start, match.end(), content))
     return boxes
@@ -112,11 +116,12 @@ def find_boxed_answers(text: str) -> str | None:
         return None
     if _is_denied(text, boxes[-1]):
         return None
-    contents = [boxes[-1].content]
-    for previous, box in zip(reversed(boxes[:-1]), reversed(boxes), strict=False):
+    # Go back from the last box, and collect the boxes that belong to one list with it.
+    contents = [boxes[-1].content]  # the last first
+    for box, previous in pairwise(reversed(boxes)):
         between = text[previous.end : box.start]
         if previous.content == contents[-1]:
-            continue
+            continue  # a repetition
         if _is_conclusion(between) or len(contents) == _MAX_LISTED_BOXES:
             break
         if not _are_listed(between):

@@ -54,14 +54,14 @@ def _get_value(node: tree.Node) -> tree.Node:
 
 
 def _find_in_parts(gold: tree.Node, answer: tree.SetOperation | tree.Listing) -> str | None:
-    """Return what one of several answers leaves undone, or None."""
-    gold_of_parts = gold
+    """Return what one part of a list or set leaves undone, or None if all parts are done."""
+    gold_for_parts = gold  # what each part is compared with
     if isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
         is_list_of_numbers = bool(gold.items) and all(_is_literal(item) for item in gold.items)
         if is_list_of_numbers:
-            gold_of_parts = gold.items[0]  # or any other: it has no work left undone
+            gold_for_parts = gold.items[0]  # any of them will do: all are computed numbers
     for part in tree.children(answer):
-        unfinished_work = _find_in_tree(gold_of_parts, part)
+        unfinished_work = _find_in_tree(gold_for_parts, part)
         if unfinished_work is not None:
             return unfinished_work
     return None
@@ -70,7 +70,7 @@ def _find_in_parts(gold: tree.Node, answer: tree.SetOperation | tree.Listing) ->
 def _find_in_relation(gold: tree.Node, answer: tree.Relation) -> str | None:
     """Return what an equation or inequality leaves undone, or None."""
     if not _is_solved(gold):
-        return None
+        return None  # then the answer need not be solved either
     if tree.is_inequality(answer) and is_set(answer) and not _is_isolated(answer):
         return "the inequality is not solved"
     if not tree.is_equation(answer):
@@ -138,10 +138,10 @@ def _is_linear(node: tree.Node) -> bool:
 
 
 def _gives(equation: tree.Relation, name: tree.Node) -> bool:
-    """Return True if an equation gives the value of a name: `x = 5`, or `5 = x`.
+    """Return True if an equation gives the value of the name that the gold gives: `x = 5`, `5 = x`.
 
-    It may give it under another name, if that is certainly one. Whether the values are equal is
-    decided elsewhere.
+    The answer may use another name, if that is certainly a name: `A = 5`. Whether the values are
+    equal is decided elsewhere.
     """
     first = equation.sides[0]
     last = equation.sides[-1]
@@ -159,7 +159,10 @@ def _is_solved_for(name: tree.Node, side: tree.Node, other_side: tree.Node) -> b
 
 
 def _is_literal(node: tree.Node) -> bool:
-    """Return True if a number is written out: `5`, `-1/2`, `2.5%`, `3 cm`, `1011_2`."""
+    """Return True if a number is written out, with nothing left to compute.
+
+    Such are `5`, `-1/2`, `2.5%`, `3 cm`, `1011_2` and the mixed number `1 1/2`.
+    """
     match node:
         case tree.Number() | tree.Based():
             return True

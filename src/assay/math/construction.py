@@ -23,6 +23,7 @@ _DIFFERENTIALS: Final = (
 
 
 def make_letter(name: str) -> tree.Node:
+    """Return a letter as the constant e or i, or as a variable."""
     return tree.Constant(name) if name in ("e", "i") else tree.Symbol(name)
 
 
@@ -34,12 +35,14 @@ def list_items(node: tree.Node) -> tuple[tree.Node, ...]:
 
 
 def make_product(factors: Sequence[tree.Node]) -> tree.Node:
+    """Return the product of some factors; a single factor as it is."""
     if len(factors) == 1:
         return factors[0]
     return tree.Product(tuple(factors))
 
 
 def multiply(left: tree.Node, right: tree.Node) -> tree.Node:
+    """Return a product. A product on the left gets one factor more."""
     if isinstance(left, tree.Product):
         return tree.Product((*left.factors, right))
     return tree.Product((left, right))
@@ -50,10 +53,10 @@ def divide(top: tree.Node, bottom: tree.Node) -> tree.Node:
     derivative = _read_derivative(top, bottom)
     if derivative is not None:
         return derivative
-    top_start = top.factors[0] if isinstance(top, tree.Product) else top
-    bottom_start = bottom.factors[0] if isinstance(bottom, tree.Product) else bottom
-    if top_start in _DIFFERENTIALS and bottom_start in _DIFFERENTIALS:
-        raise UnreadableError("a derivative")
+    first_of_top = top.factors[0] if isinstance(top, tree.Product) else top
+    first_of_bottom = bottom.factors[0] if isinstance(bottom, tree.Product) else bottom
+    if first_of_top in _DIFFERENTIALS and first_of_bottom in _DIFFERENTIALS:
+        raise UnreadableError("a derivative")  # of another form, such as `d/dx`
     return tree.Quotient(top, bottom)
 
 
@@ -94,14 +97,16 @@ def is_proper_fraction(top: tree.Node, bottom: tree.Node) -> bool:
 
 
 def transpose(node: tree.Grid | tree.Listing) -> tree.Grid:
+    """Return a matrix with rows and columns exchanged. A list in brackets is one row."""
     rows = node.rows if isinstance(node, tree.Grid) else (node.items,)
     return tree.Grid(tuple(zip(*rows, strict=True)))
 
 
 def attach_unit(value: tree.Node, unit: str) -> tree.Node:
-    """Return a value with its unit.
+    """Return a value with the unit or the words behind it.
 
-    `5 million dollars` are 5,000,000 of them, and `5 twelfths` are 5/12.
+    Words may also multiply the value: `5 million dollars` are 5,000,000 dollars, and `5 twelfths`
+    are 5/12. Raises `UnreadableError` for words that may change it in another way.
     """
     denominator = 10_000 if unit.lower() in BASIS_POINTS else PARTS.get(unit.lower())
     if denominator is not None and (unit.endswith("s") or value == tree.ONE):
@@ -128,7 +133,11 @@ def _multiply_by_number(node: tree.Node, factor: fmpq) -> tree.Node:
 
 
 def make_tuple_or_interval(items: tuple[tree.Node, ...], opening: str, closing: str) -> tree.Node:
-    """Return several items in brackets: an interval, a tuple, a list, or the rows of a matrix."""
+    """Return what several items in brackets are: an interval, a tuple, a list, or a matrix.
+
+    `(1, 2]` is an interval. `(1, 2)` and `[1, 2]` may be intervals too: they are returned as lists,
+    and read as intervals where they are compared with one.
+    """
     is_half_open = (opening == "[") != (closing == "]")
     if len(items) == 2 and is_half_open:
         low, high = items
@@ -148,7 +157,11 @@ def make_tuple_or_interval(items: tuple[tree.Node, ...], opening: str, closing: 
 
 
 def make_cases(rows: list[tuple[tree.Node, ...]]) -> tree.Node:
-    """Return several statements at once, or a set of values with their conditions."""
+    """Return the rows of a `cases` environment.
+
+    Rows of one cell are statements that hold at once. Rows of several cells are values with their
+    conditions, which are returned as a set.
+    """
     if len(rows[0]) == 1:
         return tree.Listing("bare", tuple(statement for (statement,) in rows))
     return tree.Listing("set", tuple(tree.Listing("round", row) for row in rows))
@@ -171,7 +184,10 @@ def expand_determinant(rows: Sequence[tuple[tree.Node, ...]]) -> tree.Node:
 def apply_function(
     name: str, arguments: tuple[tree.Node, ...], base: tree.Node | None
 ) -> tree.Node:
-    """Return a function of its arguments. Raises `UnreadableError` if it does not take these."""
+    """Return a function of its arguments. Raises `UnreadableError` if it does not take these.
+
+    `base` is the subscript of a logarithm, None if it has none.
+    """
     is_logarithm = name in ("ln", "log", "lg")
     if base is not None and not is_logarithm:
         raise UnreadableError(f"{name} takes no subscript")

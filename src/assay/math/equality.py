@@ -52,7 +52,10 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
 
 
 def _is_false(equation: tree.Relation, options: MathOptions) -> bool:
-    """Return True if two sides are different numbers (`8 = 7`), or one has no value (`0/0 = 7`)."""
+    """Return True if an equation is certainly false.
+
+    Two of its sides are different numbers (`8 = 7`), or one has no value (`0/0 = 7`).
+    """
     numbers: list[tree.Node] = []
     for side in equation.sides:
         if not tree.find_symbols(side) and not isinstance(side, tree.Words | tree.Listing):
@@ -176,6 +179,7 @@ def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -
 
 
 def _compare_intervals(gold: tree.Range, answer: tree.Range, options: MathOptions) -> Equality:
+    """Compare two intervals by their ends, and by whether these belong to them."""
     if (gold.low_open, gold.high_open) != (answer.low_open, answer.high_open):
         return different("one interval has an end that the other leaves out")
     lows = compare(gold.low, answer.low, options)
@@ -254,10 +258,10 @@ _MAX_ITEMS: Final = 40
 
 
 def _compare_lists(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
-    """Compare two sides of which at least one is a list.
+    """Compare two answers of which at least one is a list.
 
-    Tuples are compared in order, sets and bare lists in any order. The gold's kind decides. Values
-    under different names have an order too: that of the names.
+    Tuples are compared in order, sets and lists without brackets in any order. The gold's kind
+    decides. Values with different names (`a = 1, b = 2`) have an order too: that of the names.
     """
     kinds = {_get_kind(gold), _get_kind(answer)}
     if "ratio" in kinds:
@@ -267,6 +271,7 @@ def _compare_lists(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     if not gold_items or not answer_items:
         return different("a list without parts has no value")
 
+    # Anything that is not a list is compared as a list of one item.
     are_lists = isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing)
     compare_items = partial(_compare_items if are_lists else compare, options=options)
     if len(gold_items) != len(answer_items):
@@ -315,7 +320,10 @@ def _compare_in_order(gold: tree.Node, answer: tree.Node, compare_items: _Compar
 def _find_conflict_of_kinds(
     gold: tree.Node, answer: tree.Node, options: MathOptions
 ) -> Equality | None:
-    """Return the outcome for lists of equal length whose kinds settle it, else None."""
+    """Compare two lists of equal length by their kinds; None if the items have to be compared.
+
+    A set and a point, for example, are different whatever their items are.
+    """
     gold_kind = _get_kind(gold)
     answer_kind = _get_kind(answer)
     kinds = {gold_kind, answer_kind}
@@ -348,6 +356,7 @@ def _get_items(node: tree.Node) -> tuple[tree.Node, ...]:
 
 
 def _is_unordered(node: tree.Node) -> bool:
+    """Return True for a set, and for several values of one thing."""
     return _get_kind(node) == "set" or _is_choice(node)
 
 
@@ -394,7 +403,10 @@ def _sort_by_name(node: tree.Listing) -> tuple[tree.Node, ...]:
 def _compare_in_any_order(
     gold_items: Sequence[tree.Node], answer_items: Sequence[tree.Node], compare_items: _Compare
 ) -> Equality:
-    """Look for a different item of the answer for each item of the gold."""
+    """Compare two lists of equal length by finding an equal item for each item of the gold.
+
+    An item of the answer is used only once.
+    """
     remaining = list(answer_items)
     is_undecided = False
     for gold_item in gold_items:
@@ -438,7 +450,7 @@ def _compare_repetitions(
 
 
 def _choose_undecided(findings: Sequence[Equality], unequal: Equality) -> Equality:
-    """Return `unequal`, unless a comparison is undecided."""
+    """Return `unequal`, or that the lists are undecided if the comparison of some items is."""
     if any(finding.equal is None for finding in findings):
         return undecided("parts of the lists are undecided")
     return unequal
@@ -480,7 +492,10 @@ def _get_terms(node: tree.Node) -> tuple[tree.Node, ...]:
 
 
 def _find_nonzero(terms: Sequence[tree.Node]) -> int | None:
-    """Return the index of the last term that is provably not 0; None if the ratio has no value."""
+    """Return the index of the last term of a ratio that is provably not 0.
+
+    None if there is none, or if the ratio divides by 0, as 3:0 does.
+    """
     try:
         nonzero = [index for index, term in enumerate(terms) if is_nonzero(term)]
     except TooLargeError:
@@ -514,10 +529,12 @@ def _add_matrices(node: tree.Sum, terms: tuple[tree.Node, ...]) -> tree.Node:
     shapes = {_get_shape(matrix) for matrix in matrices}
     if len(shapes) != 1:
         return node
-    cells: list[tree.Node] = []
-    for terms_of_cell in zip(*map(tree.children, matrices), strict=True):
-        cells.append(tree.Sum(terms_of_cell))
-    return tree.rebuild(matrices[0], tuple(cells))
+    sums: list[tree.Node] = []
+    for cells in zip(
+        *map(tree.children, matrices), strict=True
+    ):  # in the same place of each matrix
+        sums.append(tree.Sum(cells))
+    return tree.rebuild(matrices[0], tuple(sums))
 
 
 def _multiply_matrix(node: tree.Product, factors: tuple[tree.Node, ...]) -> tree.Node:
@@ -532,7 +549,7 @@ def _multiply_matrix(node: tree.Product, factors: tuple[tree.Node, ...]) -> tree
 
 
 def _compare_matrices(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
-    """Compare two sides of which at least one is a matrix, cell by cell.
+    """Compare two answers of which at least one is a matrix, cell by cell.
 
     A matrix with a single row or column also equals the tuple of its cells.
     """

@@ -58,7 +58,7 @@ _FUNCTIONS_OF_NUMBERS: Final = frozenset({"max", "min", "floor", "ceil", "gcd", 
 
 
 def prove_equal(first: tree.Node, second: tree.Node) -> tuple[bool, bool]:
-    """Return whether two expressions are provably equal, and whether that takes positive variables."""
+    """Return whether two expressions are provably equal, and whether variables must be positive."""
     form = Form()
     try:
         first_ratio = form.evaluate(first)
@@ -66,8 +66,8 @@ def prove_equal(first: tree.Node, second: tree.Node) -> tuple[bool, bool]:
         is_equal = form.are_equal(first_ratio, second_ratio)
         has_variables = any(kind == "symbol" for kind, *_ in form.keys)
         if not is_equal and not has_variables:
-            # If the difference times a whole number is a multiple of π or πi, and is less than 3 in
-            # absolute value, it is 0.
+            # Logarithms and angles are equal up to a multiple of πi or π. If the difference times a
+            # whole number is such a multiple, and is less than 3 in absolute value, it is 0.
             scale = form.find_scale_to_multiple_of_pi(form.subtract(first_ratio, second_ratio))
             difference = tree.Sum((first, tree.negate(second)))
             if scale is not None and abs(compute_ball(difference, {}, 64)) * scale < 3:
@@ -78,7 +78,7 @@ def prove_equal(first: tree.Node, second: tree.Node) -> tuple[bool, bool]:
 
 
 class _Direction(NamedTuple):
-    """The direction of an angle. The sides are proportional to cosine and sine, if not equal."""
+    """The direction of an angle: its cosine and sine, or both times the same positive number."""
 
     cosine: Ratio
     sine: Ratio
@@ -125,7 +125,8 @@ class Form(Atoms):
                 raise UndefinedError(f"{type(node).__name__} is not a number")
 
     def _power(self, base: tree.Node, exponent: Ratio) -> Ratio:
-        power = to_rational(exponent)
+        """Return a power, given as the tree of its base and the exact form of its exponent."""
+        power = to_rational(exponent)  # None if the exponent has atoms
         if base == tree.Constant("e") and (power is None or power.q != 1):
             return self._complex_exponential(exponent)
         if power is None:
@@ -159,9 +160,9 @@ class Form(Atoms):
 
     def _root_of_positive_number(self, number: Ratio, index: int) -> Ratio:
         """Return a root of a number without variables, so that none has to be taken as positive."""
-        assumed_positive = self.assumed_positive
+        assumed_positive_before = self.assumed_positive
         root = self._root(number, index)
-        self.assumed_positive = assumed_positive
+        self.assumed_positive = assumed_positive_before
         return root
 
     def _apply(self, function: str, arguments: tuple[tree.Node, ...]) -> Ratio:
@@ -194,7 +195,10 @@ class Form(Atoms):
         return self.atom(function, *values)
 
     def _logarithm(self, arguments: tuple[tree.Node, ...], values: tuple[Ratio, ...]) -> Ratio:
-        """Return the logarithm of the first argument to the base of the second."""
+        """Return the logarithm of the first argument to the base of the second.
+
+        `values` are the exact forms of both arguments.
+        """
         for argument, value in zip(arguments, values, strict=True):
             # The logarithm of a product is the sum of logarithms only for positive factors.
             is_unknown_number = to_rational(value) is None and not tree.find_symbols(argument)
@@ -206,7 +210,10 @@ class Form(Atoms):
     def _apply_to_numbers(
         self, function: str, arguments: tuple[tree.Node, ...], values: tuple[Ratio, ...]
     ) -> Ratio:
-        """Return the maximum, the floor or the like of numbers, found with certified values."""
+        """Return the maximum, the floor or the like of numbers, found with certified values.
+
+        `values` are the exact forms of the arguments.
+        """
         result = compute_ball(tree.Apply(function, arguments), {}, _NUMBER_PRECISION)
         if function in ("max", "min"):
             for argument, value in zip(arguments, values, strict=True):
@@ -222,7 +229,7 @@ class Form(Atoms):
     # Powers.
 
     def _complex_exponential(self, exponent: Ratio) -> Ratio:
-        """Return e to a power. Its imaginary part is an angle, by Euler's formula."""
+        """Return e to a complex power: e^(a + bi) is e^a·(cos b + i·sin b), by Euler's formula."""
         imaginary_unit = self.imaginary_unit()
         imaginary_part = self.imaginary_part(exponent.top)
         if not imaginary_part:
@@ -237,7 +244,7 @@ class Form(Atoms):
         return self._multiply_term_powers(self._exponential_of_term, exponent, self.atom("e"))
 
     def _exponential_of_term(self, term: Ratio) -> Ratio:
-        """Return e to a term, where e to u·ln v is v to u."""
+        """Return e to the power of one term. If the term is u·ln v, the result is v^u."""
         for atom, power in find_powers(term.top).items():
             base = self._read_argument(ATOMS[atom], "ln")
             if base is not None and power == 1:
@@ -297,9 +304,10 @@ class Form(Atoms):
     def _multiply_term_powers(
         self, power_of: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
     ) -> Ratio:
-        """Return a base to the power of a sum, term by term: base^(2 + 3u/2) is base²·(base^(u/2))³.
+        """Return a base to the power of a sum, as the product of its powers with each term.
 
-        `power_of` returns the base to the power of a term without its whole factor, such as u/2.
+        base^(2 + 3u/2) is base²·(base^(u/2))³. `power_of` returns the base to the power of a term
+        without its whole factor, such as u/2.
         """
         result = constant(1)
         divisor = exponent.bottom.leading_coefficient()
@@ -316,6 +324,7 @@ class Form(Atoms):
         return result
 
     def _rational_power(self, base: Ratio, exponent: fmpq) -> Ratio:
+        """Return a power with a rational exponent p/q: the q-th root to the power p."""
         if exponent.q != 1:
             number = to_rational(base)
             if number is not None and number < 0:
@@ -338,6 +347,10 @@ class Form(Atoms):
         return self.divide(top_root, bottom_root)
 
     def _root_of_polynomial(self, polynomial: Polynomial, index: int) -> Ratio:
+        """Return the root of a polynomial: of its number, of its atoms and of the rest.
+
+        The rest is taken as positive, unless it is 1 or -1.
+        """
         number, atom_powers, rest = self._split_factors(polynomial)
         result = constant(1)
         for prime, power in _factor_primes(number):
@@ -361,9 +374,9 @@ class Form(Atoms):
     def _multiply_by_root(
         self, product: Ratio, base: Ratio, key: Ratio | int, power: int, index: int
     ) -> Ratio:
-        """Multiply a product by the root of a power of a base, where √(x⁵) is x²·√x.
+        """Return a product times the root of a power of a base: for √(x⁵), times x²·√x.
 
-        `key` is the same base as the atom √x names it: a prime is a plain number there.
+        `key` is the same base as it is written in the atom √x, where a prime is a plain number.
         """
         whole_power, remaining_power = divmod(power, index)
         product = self.multiply(product, self.raise_to(base, whole_power))
@@ -377,7 +390,8 @@ class Form(Atoms):
     ) -> tuple[Ratio, Polynomial]:
         """Take powers of polynomials out of a root: √(x² + 2x + 1) is |x + 1| for real x.
 
-        Returns the new factor before the root, and what remains under the root.
+        `outside` is the factor before the root, and `inside` is under the root. Returns both after
+        that.
         """
         term_count = len(inside)
         if not 1 < term_count < _MAX_SQUAREFREE_TERMS or max(inside.degrees()) > MAX_GCD_DEGREE:
@@ -400,8 +414,8 @@ class Form(Atoms):
     def _split_factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
         """Split a polynomial into a positive number, powers of positive atoms, and the rest.
 
-        The rest has whole coefficients without a common factor. Raises `TooComplexError` if an atom
-        is a factor and not known to be positive.
+        The powers are by atom. The rest has whole coefficients without a common factor. Raises
+        `TooComplexError` if an atom is a factor and not known to be positive.
         """
         # The common factor of fractions such as 4/3 and 6/5 is gcd(4, 6)/lcm(3, 5).
         coefficients = polynomial.coeffs()
@@ -434,6 +448,10 @@ class Form(Atoms):
         )
 
     def _log_of_polynomial(self, polynomial: Polynomial) -> Ratio:
+        """Return ln of a polynomial: the sum of the logarithms of its number, atoms and rest.
+
+        The rest is everything that is not a factor of all terms.
+        """
         if polynomial == 1:
             return constant(0)
         number, atom_powers, rest = self._split_factors(polynomial)
@@ -452,7 +470,10 @@ class Form(Atoms):
         return self.add(total, self.atom("ln", Ratio(rest, ONE)))
 
     def _log_of_atom(self, atom: int) -> Ratio:
-        """Return ln of an atom. It is not an atom itself for e, powers of e, roots and powers."""
+        """Return ln of an atom: 1 for e, u for e^u, (ln p)/n for a root, u·ln p for p^u.
+
+        For any other atom it is a new atom.
+        """
         match self.keys[atom]:
             case ("e",):
                 return constant(1)
@@ -466,7 +487,7 @@ class Form(Atoms):
                 return self.atom("ln", Ratio(ATOMS[atom], ONE))
 
     def _read_argument(self, monomial: Polynomial, function: str) -> Ratio | None:
-        """Return u if the monomial is this function of u and nothing else."""
+        """Return u if the monomial is this function of u, such as ln u, and None if it is not."""
         powers = find_powers(monomial)
         if list(powers.values()) != [1]:
             return None
@@ -480,7 +501,7 @@ class Form(Atoms):
     # Circular and hyperbolic functions, and their inverses.
 
     def _apply_angle_function(self, function: str, argument: Ratio) -> Ratio | None:
-        """Return the value of a function of an angle or its inverse, or None for other functions."""
+        """Return the sine, the arcsine or the like of an argument, or None for other functions."""
         if function in _CIRCULAR:
             direction = self._find_direction(argument)
             return self._choose_function(function, direction.cosine, direction.sine)
@@ -504,7 +525,7 @@ class Form(Atoms):
         return None
 
     def _choose_function(self, function: str, cosine: Ratio, sine: Ratio) -> Ratio:
-        """Return a function of an angle by the cosine and the sine of the angle."""
+        """Return a function of an angle, such as the tangent, from the angle's cosine and sine."""
         match function:
             case "sin":
                 return sine
@@ -520,7 +541,10 @@ class Form(Atoms):
                 return self.divide(constant(1), sine)
 
     def _inverse_function(self, function: str, argument: Ratio) -> Ratio:
-        """Return arcsin or arctan: a multiple of π/12 where its sine or tangent is the argument."""
+        """Return the arcsin or arctan of an argument.
+
+        It is a multiple of π/12 if the sine or tangent of that is the argument, and else an atom.
+        """
         pi = self.atom("pi")
         if self.kinds_in(*argument) <= {"root", "i"}:
             steps = range(-6, 7) if function == "arcsin" else range(-5, 6)
@@ -536,7 +560,7 @@ class Form(Atoms):
         return self.atom(function, argument)
 
     def _find_direction(self, angle: Ratio) -> _Direction:
-        """Return the cosine and the sine of an angle, by adding its terms one after the other."""
+        """Return the cosine and the sine of an angle, as a sum of the angles of its terms."""
         angle = self.normalize(angle)
         if not angle.bottom.is_constant() or len(angle.top) > _MAX_ANGLE_TERMS:
             return self._make_direction(angle)
@@ -548,6 +572,7 @@ class Form(Atoms):
         return direction
 
     def _find_direction_of_term(self, monomial: Polynomial, coefficient: fmpq) -> _Direction:
+        """Return cosine and sine of an angle that is a number times a monomial, such as 3u/2."""
         if monomial == self.atom("pi").top:
             return self._find_direction_of_turn(coefficient)
         if abs(coefficient.p) > _MAX_ANGLE_MULTIPLE:
@@ -563,6 +588,7 @@ class Form(Atoms):
         return self._multiply_angle(direction, int(coefficient.p))
 
     def _scale_to_length_1(self, direction: _Direction) -> _Direction:
+        """Return the direction with sides whose squares add up to 1: the cosine and the sine."""
         squared_cosine = self.multiply(direction.cosine, direction.cosine)
         squared_sine = self.multiply(direction.sine, direction.sine)
         length = self._root(self.add(squared_cosine, squared_sine), 2)
@@ -633,19 +659,21 @@ class Form(Atoms):
         return _Direction(cosine, sine)
 
     def _negate_angle(self, direction: _Direction) -> _Direction:
+        """Return the direction of the opposite angle."""
         return _Direction(direction.cosine, self.negate(direction.sine))
 
     def _multiply_angle(self, direction: _Direction, count: int) -> _Direction:
+        """Return the direction of an angle times a whole number."""
         total = _ZERO_ANGLE
         for _ in range(abs(count)):
             total = self._add_angles(total, direction)
         return self._negate_angle(total) if count < 0 else total
 
     def find_scale_to_multiple_of_pi(self, ratio: Ratio) -> int | None:
-        """Return a whole number that makes a sum of logarithms or angles a multiple of πi or π.
+        """Return a whole number that makes a sum of logarithms and angles a multiple of πi or π.
 
-        The product of the arguments of the logarithms is then 1, and the directions of the angles
-        add up to a straight line. None if no such number is known.
+        With this factor, the product of the arguments of all logarithms is 1, and all angles add up
+        to a multiple of a straight angle. None if no such number is known.
         """
         if not ratio.bottom.is_constant():
             return None
@@ -674,6 +702,7 @@ class Form(Atoms):
     # Other functions.
 
     def _absolute(self, argument: Ratio) -> Ratio:
+        """Return the absolute value of a ratio."""
         number = to_rational(argument)
         if number is not None:
             return constant(abs(number))
@@ -691,7 +720,7 @@ class Form(Atoms):
         return self._absolute_of_sum(self.normalize(argument))
 
     def _absolute_of_sum(self, argument: Ratio) -> Ratio:
-        """Return |u| as u if that is certainly positive, and else as an atom whose square is u²."""
+        """Return |u|: u itself if that is certainly positive, else an atom whose square is u²."""
         if self._is_sum_of_positive_terms(argument):
             return argument
         if argument.top.leading_coefficient() < 0:
@@ -702,7 +731,7 @@ class Form(Atoms):
         return self.atom("abs", argument, equation=(2, square.top))
 
     def _is_sum_of_positive_terms(self, ratio: Ratio) -> bool:
-        """Return True if all atoms are positive without assumption, and so are all coefficients."""
+        """Return True if all coefficients and all atoms are positive, without any assumption."""
         if not self.kinds_in(*ratio) <= _POSITIVE - {"symbol"}:
             return False
         return min(ratio.top.coeffs() + ratio.bottom.coeffs()) > 0
@@ -718,6 +747,7 @@ class Form(Atoms):
         )
 
     def _conjugate_polynomial(self, polynomial: Polynomial) -> Polynomial:
+        """Return the polynomial with -i for i: a - bi for a + bi."""
         polynomial = self.reduce(polynomial)
         imaginary_unit = self.imaginary_unit().top
         return polynomial - 2 * self.imaginary_part(polynomial) * imaginary_unit
@@ -743,6 +773,10 @@ class Form(Atoms):
         return result
 
     def _binomial(self, upper: Ratio, lower: Ratio) -> Ratio:
+        """Return a binomial coefficient, `upper` choose `lower`.
+
+        It is written with factorials if `lower` is not a number, and else as a product.
+        """
         lower_number = to_rational(lower)
         if lower_number is None:
             difference = self.subtract(upper, lower)
@@ -761,7 +795,10 @@ class Form(Atoms):
         return result
 
     def _modulo(self, value: Ratio, modulus: Ratio) -> Ratio:
-        """Return `value mod modulus` as one atom. Whole numbers are replaced by their remainder."""
+        """Return `value mod modulus` as one atom, in which a whole number is its remainder.
+
+        So 7 mod 5 and 2 mod 5 are the same atom.
+        """
         dividend = to_rational(value)
         divisor = to_rational(modulus)
         if dividend is not None and divisor is not None and divisor != 0:
@@ -772,7 +809,11 @@ class Form(Atoms):
 
 
 def _factor_primes(number: fmpq) -> list[tuple[fmpz, int]]:
-    """Factor a positive rational number. The powers of primes in the denominator are negative."""
+    """Return the primes of a positive rational number with their powers.
+
+    The powers of primes in the denominator are negative. Raises `TooComplexError` if the number is
+    too large.
+    """
     if number.p > _MAX_FACTORED or number.q > _MAX_FACTORED:
         raise TooComplexError("a number too large to factor")
     powers = [(prime, int(power)) for prime, power in number.p.factor()]
@@ -787,7 +828,10 @@ def _has_negative_lead(ratio: Ratio) -> bool:
 
 
 def _find_sign(node: tree.Node) -> int:
-    """Return 1 for a number that is certainly positive, -1 for one that is certainly negative."""
+    """Return 1 for a number that is certainly positive, -1 for one that is certainly negative.
+
+    Raises `TooComplexError` for any other number.
+    """
     value = compute_ball(node, {}, 128)
     if is_real(value) and value.real > 0:
         return 1

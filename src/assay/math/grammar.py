@@ -110,9 +110,9 @@ _ORDINAL_ENDINGS: Final = (
 
 
 def parse(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[tree.Node, bool]:
-    """Return the tree of a text, and whether a loose reading would differ.
+    """Return the tree of a text, and whether its loose and its strict reading differ.
 
-    A loose reading of `1/2x` is (1/2)x, and a strict one 1/(2x). If `grouped`, `1,234` is one
+    A `loose` reading of `1/2x` is (1/2)x, and a strict one 1/(2x). If `grouped`, `1,234` is one
     number. Raises `UnreadableError` if the text is not in the grammar.
     """
     grammar = Grammar(tokenize(text, grouped=grouped), loose=loose)
@@ -143,10 +143,10 @@ class Grammar(TokenReader):
     # Lists and relations.
 
     def read_answer(self) -> tree.Node:
-        """Read one statement, or several between commas, semicolons, `and` and `or`."""
+        """Read one statement, or several with commas, semicolons, `and` or `or` between them."""
         groups = [[self._read_statement()]]  # of statements, separated by semicolons
-        joined = ","
-        is_logic = False
+        joined = ","  # how the statements are connected: the most specific connective
+        is_logic = False  # whether a sign such as ∧ connects them
         while True:
             connective = self._take_connectives()
             if connective is None:
@@ -154,6 +154,7 @@ class Grammar(TokenReader):
             if connective not in (",", ";"):
                 joined = connective
             if self.token.kind == "end" or self.token.value in (")", "]", r"\}"):
+                # A comma at the end is ignored, an `and` has to be followed by a statement.
                 if connective in ("and", "or"):
                     raise self.unexpected_token()
                 break
@@ -165,6 +166,7 @@ class Grammar(TokenReader):
 
         have_same_length = len({len(group) for group in groups}) == 1
         if len(groups) > 1 and have_same_length and len(groups[0]) > 1:
+            # `1, 2; 3, 4` is a list of pairs.
             tuples = [tree.Listing("round", tuple(group)) for group in groups]
             return tree.Listing("bare", tuple(tuples))
         items = [item for group in groups for item in group]
@@ -207,7 +209,7 @@ class Grammar(TokenReader):
         return keep_exact_part(sides, operators)
 
     def _read_ratio(self, first: tree.Node) -> tree.Node:
-        """Read the terms of a ratio behind its first term, after `:` or `to`."""
+        """Read the other terms of a ratio, after `:` or `to`. If there are none, return `first`."""
         terms = [first]
         while self._is_at_ratio_sign():
             self.advance()
@@ -217,6 +219,7 @@ class Grammar(TokenReader):
         return tree.Listing("ratio", tuple(terms))
 
     def _is_at_ratio_sign(self) -> bool:
+        """Return True before the `:` or the `to` of a ratio."""
         if self.token.value == ":":
             return not self._in_braces  # in a set, a colon stands before the condition
         return self.token.value.strip() == "to"
@@ -228,6 +231,7 @@ class Grammar(TokenReader):
         return self.token.value == "(" and self.peek(1).value.strip() == "mod"
 
     def _read_modulus(self) -> tree.Node:
+        r"""Read the modulus of `\pmod 3`, `\mod 3` or `(mod 3)`."""
         if self.advance().value != "(":
             return self._read_script()
         self.advance()  # the word `mod`
@@ -267,6 +271,7 @@ class Grammar(TokenReader):
     # Sums, products and powers.
 
     def _read_sum(self) -> tree.Node:
+        """Read terms with their signs. A single term is returned as it is."""
         terms = [self._read_term()]
         while self.token.value in _SIGNS:
             terms.append(self._read_term())
@@ -279,6 +284,7 @@ class Grammar(TokenReader):
         sign = ""
         if self.token.value in _SIGNS:
             sign = self.advance().value
+        # Of two signs in a row, the second can only be a minus, as in `3 + -2`.
         if self.token.value in _SIGNS and self.token.value != "-":
             raise self.unexpected_token()
         term = self._read_product()
@@ -293,6 +299,7 @@ class Grammar(TokenReader):
                 return term
 
     def _read_product(self) -> tree.Node:
+        """Read factors with signs of multiplication and division between them, and units behind."""
         product = self._read_factors()
         while True:
             operator = self.token.value
@@ -319,7 +326,10 @@ class Grammar(TokenReader):
         return self._read_factors()
 
     def _read_divisor(self) -> tree.Node:
-        """Read what stands behind `/`: all factors side by side, or one in a loose reading."""
+        """Read what stands behind `/`: all factors side by side, or only one in a loose reading.
+
+        If the two readings differ, this is noted in `is_ambiguous`.
+        """
         if self.take("-"):
             return tree.negate(self._read_divisor())
         first = self._read_power()
@@ -339,6 +349,7 @@ class Grammar(TokenReader):
         return self._read_more_factors([first])
 
     def _read_more_factors(self, factors: list[tree.Node]) -> tree.Node:
+        """Read further factors with no sign between them, and return the product with these."""
         while self._is_at_factor():
             if self.token.kind == "number" and self.previous.kind == "number":
                 raise self.unexpected_token()
@@ -439,6 +450,7 @@ class Grammar(TokenReader):
         return tree.Power(base, exponent)
 
     def _take_prime(self) -> bool:
+        r"""Read the `\prime` behind a `^`, and return whether there is one."""
         return self.take(r"\prime") or self.take_sequence("{", r"\prime", "}")
 
     def _read_temperature_scale(self) -> str:
@@ -452,7 +464,7 @@ class Grammar(TokenReader):
     # Units.
 
     def _is_at_unit(self) -> bool:
-        """Return True before text, or before the name of a unit behind a number."""
+        r"""Return True before words in `\text{…}`, or before the name of a unit behind a value."""
         token = self.token
         if token.kind == "text":
             return token.value.strip().lower() not in NO_UNITS
@@ -467,6 +479,7 @@ class Grammar(TokenReader):
             return False
         if token.value in ORDINALS:
             return True
+        # `5 cm` ends with its unit, and `5 cm x` is a product of variables.
         following = self.peek(1)
         ends_value = (
             following.kind in ("end", "text", "word") or following.value in _SIGNS_BEHIND_UNITS
@@ -474,7 +487,10 @@ class Grammar(TokenReader):
         return ends_value and is_unit(token.value)
 
     def _read_unit(self, value: tree.Node) -> tree.Node:
-        r"""Read units or words behind a value: `5 cm`, `5 \text{ apples}`, `9.8 \text{m}/\text{s}^2`."""
+        r"""Read the units or words behind a value, and return the value with them.
+
+        Examples are `5 cm`, `5 \text{ apples}` and `9.8 \text{m}/\text{s}^2`.
+        """
         parts = [self.advance().value]
         while True:
             token = self.token
@@ -498,6 +514,7 @@ class Grammar(TokenReader):
     # Operands: what stands between operators.
 
     def _read_operand(self) -> tree.Node:
+        """Read what stands between operators: a number, a name, a command or a bracket."""
         token = self.advance()
         match token.kind:
             case "number":
@@ -554,20 +571,27 @@ class Grammar(TokenReader):
         return self._read_operand()
 
     def _read_nested_answer(self, *, in_braces: bool = False) -> tree.Node:
-        """Read an answer in brackets, where the bars and braces around them do not count."""
-        open_bars = self._open_bars
+        """Read an answer in brackets, where the bars and braces around them do not count.
+
+        A bar in the brackets cannot close one that was opened outside. `in_braces` says that the
+        brackets are the braces of a set.
+        """
+        outer_open_bars = self._open_bars
         was_in_braces = self._in_braces
         self._open_bars = 0
         self._in_braces = in_braces
         node = self.read_answer()
-        self._open_bars = open_bars
+        self._open_bars = outer_open_bars
         self._in_braces = was_in_braces
         return node
 
     # Numerals.
 
     def _read_numeral(self, text: str) -> tree.Node:
-        """Read what follows a number: an ellipsis, a bar over recurring digits, or a base."""
+        """Return the number that begins with these digits, with what follows them.
+
+        That may be an ellipsis, a bar over recurring digits, or a base.
+        """
         has_point = "." in text
         if has_point and self.token.value in ("...", r"\ldots", r"\dots", r"\cdots"):
             self.advance()
@@ -650,7 +674,7 @@ class Grammar(TokenReader):
         return tree.Words(text.casefold())
 
     def _read_subscripts(self, letter: tree.Node) -> tree.Node:
-        """Read subscripts and primes behind a letter, and the arguments of `f(x)`."""
+        """Return a letter with the subscripts and primes behind it, or a call such as `f(x)`."""
         if not isinstance(letter, tree.Symbol | tree.Constant):
             return letter
         name = letter.name
@@ -722,7 +746,7 @@ class Grammar(TokenReader):
         return tree.Listing("square", (inside,))
 
     def _read_set(self) -> tree.Node:
-        """Read a set by its members, or by a condition behind `|` or `:`."""
+        """Read a set behind its opening brace: its members, or a condition behind `|` or `:`."""
         if self.take(r"\}") or self.take(r"\rbrace"):
             return tree.NamedSet("empty")
         inside = self._read_nested_answer(in_braces=True)
@@ -735,6 +759,7 @@ class Grammar(TokenReader):
         return tree.Listing("set", list_items(inside))
 
     def _read_angle_brackets(self) -> tree.Node:
+        r"""Read a vector behind `\langle`. A single item is returned as it is."""
         inside = self.read_answer()
         self.expect(r"\rangle")
         items = list_items(inside)
@@ -745,6 +770,7 @@ class Grammar(TokenReader):
     # Commands.
 
     def _read_command(self, command: str) -> tree.Node:
+        r"""Read what a command such as `\frac` stands for, with its arguments."""
         name = command[1:]
         known = self._read_known_name(name)
         if known is not None:
@@ -793,6 +819,7 @@ class Grammar(TokenReader):
                 return self._read_function_without_space(name)
 
     def _read_root(self) -> tree.Node:
+        r"""Read the index and the radicand of `\sqrt[3]{8}`."""
         index: tree.Node = _TWO
         if self.take("["):
             index = self._read_sum()
@@ -838,7 +865,10 @@ class Grammar(TokenReader):
         return self._read_command_argument()
 
     def _read_name(self, name: str) -> tree.Node:
-        r"""Read what follows a name that was written as one, as in `\operatorname{name}`."""
+        r"""Return what a name stands for that was marked as one, as in `\operatorname{name}`.
+
+        A function is read with its arguments, a variable with its subscripts.
+        """
         if len(name) == 1:
             return self._read_subscripts(make_letter(name))
         if name in FUNCTIONS:
@@ -850,19 +880,21 @@ class Grammar(TokenReader):
         return tree.Words(name.casefold())
 
     def _write_out_steps(self) -> tuple[tree.Node, ...]:
-        r"""Read a sum or product after its sign, and return its terms: `_{k=1}^{3} k^2` is 1, 4, 9.
+        r"""Read the limits and the term of a sum or product, and return its terms for all steps.
 
-        Sums and products without end are left to math-verify.
+        For `_{k=1}^{3} k^2` they are 1², 2² and 3². Sums and products without end are left to
+        math-verify.
         """
         self.expect("_", "{")
-        name = self.advance().value
+        name = self.advance().value  # of the variable
         self.expect("=")
         low = tree.evaluate_rational(self._read_sum())
         self.expect("}", "^")
         high = tree.evaluate_rational(self._read_script())
         body = self._read_product()
         rest = self.tokens[self.position :]
-        if len(name) != 1 or any(name in token.value for token in rest):
+        is_variable_in_rest = any(name in token.value for token in rest)
+        if len(name) != 1 or is_variable_in_rest:
             raise UnreadableError("it is not clear where a sum ends")
         if low is None or high is None or low.q != 1 or high.q != 1:
             raise UnreadableError("a sum without numbers for its limits")
@@ -889,8 +921,9 @@ class Grammar(TokenReader):
         low = self._read_script()
         self.expect("^")
         high = self._read_script()
-        end = self._find_differential()
+        end = self._find_differential()  # the position of `dx`
         variable = tree.Symbol(self.tokens[end].value[1])
+        # The integrand is read on its own, since `dx` would be taken for one of its factors.
         end_token = MathToken("end", "", self.tokens[end].start, has_space_before=False)
         integrand_grammar = Grammar([*self.tokens[self.position : end], end_token])
         integrand = integrand_grammar._read_sum()
@@ -911,7 +944,7 @@ class Grammar(TokenReader):
 
     def _read_function_without_space(self, name: str) -> tree.Node:
         r"""Read a function and its argument with no space between them: `\cotx`."""
-        self.position -= 1
+        self.position -= 1  # back to the command, of which the rest becomes the next token
         for function in _LONG_FUNCTIONS_FIRST:
             if name.startswith(function):
                 break
@@ -939,15 +972,19 @@ class Grammar(TokenReader):
             case "cases":
                 return make_cases(rows)
             case "vmatrix":
-                cell_nodes = sum(len(tree.list_nodes(cell)) for row in rows for cell in row)
+                # A determinant of n rows has n! terms. More than 9! are too many in any case.
+                nodes_in_cells = sum(len(tree.list_nodes(cell)) for row in rows for cell in row)
                 term_count = factorial(min(len(rows), 9))
-                self._count_written_nodes(term_count * cell_nodes)
+                self._count_written_nodes(term_count * nodes_in_cells)
                 return expand_determinant(rows)
             case _:
                 return tree.Grid(tuple(rows))
 
     def _read_rows(self, *, has_conditions: bool) -> list[tuple[tree.Node, ...]]:
-        r"""Read rows of statements up to `\end` and its name."""
+        r"""Read rows of statements up to `\end` and its name.
+
+        With `has_conditions`, the cells after the first of a row may begin with the word `if`.
+        """
         rows: list[tuple[tree.Node, ...]] = []
         while True:
             row = [self._read_statement()]
@@ -974,7 +1011,10 @@ class Grammar(TokenReader):
     # Functions.
 
     def _read_function(self, name: str) -> tree.Node:
-        r"""Read the base, the power and the arguments of a function: `\log_2 8`, `\sin^2 x`."""
+        r"""Read the base, the power and the arguments of a function: `\log_2 8`, `\sin^2 x`.
+
+        `\sin^{-1} x` is the arcsine.
+        """
         base: tree.Node | None = None
         exponent: tree.Node | None = None
         while self.token.value == "_" or self.token.value in _POWER_SIGNS:
@@ -1027,10 +1067,12 @@ class Grammar(TokenReader):
                 return make_product(factors)
 
     def _is_at_argument_factor(self) -> bool:
+        """Return True before another factor of a function's argument without brackets."""
         is_bracket = self.token.value in ("(", "[", "{", "|")
         return self._is_at_factor() and not is_bracket and not self._is_function(self.token)
 
     def _is_function(self, token: MathToken) -> bool:
+        """Return True if a token is the name of a function."""
         if token.kind not in ("word", "command"):
             return False
         name = token.value.lstrip("\\")
@@ -1038,7 +1080,11 @@ class Grammar(TokenReader):
 
 
 def _add_to_fraction(whole: tree.Node, fraction: tree.Node) -> tree.Node | None:
-    """Return a mixed number, which may have a unit or percent sign; None if it is a product."""
+    """Return the mixed number of a whole number and a fraction, such as `1 1/2`.
+
+    The fraction may have a unit or percent sign, which the mixed number then has. None if the two
+    are a product, such as `2 x/3`.
+    """
     bare_fraction = fraction
     if isinstance(fraction, tree.Quantity | tree.Percent):
         bare_fraction = fraction.value

@@ -106,6 +106,7 @@ class _Interval:
         return tree.Product((*constants, integral))
 
     def _integrate_polynomial(self, polynomial: _Coefficients) -> tree.Node:
+        """Return the integral of a polynomial, given by its coefficients of 1, x, x² and so on."""
         antiderivative = [fmpq(0)]
         for power, coefficient in enumerate(polynomial):
             antiderivative.append(coefficient / (power + 1))
@@ -117,14 +118,14 @@ class _Interval:
         An antiderivative is Q(x)·e^(ax + b), whose derivative is (Q' + aQ)·e^(ax + b). So Q' + aQ
         is P, which gives the coefficients of Q from the highest to the lowest.
         """
-        slope = _read_slope(exponent).value
-        factor: _Coefficients = []
-        higher = fmpq(0)  # the coefficient of the next higher power in Q
+        slope = _read_slope(exponent).value  # a
+        q_coefficients: _Coefficients = []
+        last = fmpq(0)  # the coefficient that was computed last: of the next higher power
         for power in reversed(range(len(polynomial))):
-            higher = (polynomial[power] - (power + 1) * higher) / slope
-            factor.insert(0, higher)
-        exponential = tree.Power(_E, exponent)
-        antiderivative = tree.Product((_write_polynomial(factor, self.variable), exponential))
+            last = (polynomial[power] - (power + 1) * last) / slope
+            q_coefficients.insert(0, last)
+        q = _write_polynomial(q_coefficients, self.variable)
+        antiderivative = tree.Product((q, tree.Power(_E, exponent)))
         # It goes to 0 where its exponent goes to minus infinity.
         vanishes_at = _MINUS_INFINITY if slope > 0 else _INFINITY
         return self._subtract_ends(antiderivative, vanishes_at=vanishes_at)
@@ -243,7 +244,7 @@ def _write_polynomial(polynomial: _Coefficients, variable: tree.Symbol) -> tree.
 
 
 def _read_slope(node: tree.Node) -> tree.Number:
-    """Return a, where the expression is ax + b."""
+    """Return the slope a of an expression ax + b. Raises `NoIntegralError` for any other."""
     polynomial = _read_polynomial(node)
     if polynomial is None or len(polynomial) != 2:
         raise NoIntegralError("an integral of a function of a function")
@@ -251,6 +252,7 @@ def _read_slope(node: tree.Node) -> tree.Number:
 
 
 def _is_infinite(limit: tree.Node) -> bool:
+    """Return True if a limit is infinity, or computed from it."""
     return _INFINITY in tree.list_nodes(limit)
 
 

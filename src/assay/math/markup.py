@@ -102,6 +102,7 @@ def _mark_currency(text: str) -> str:
 
 
 def _write_money(match: re.Match[str]) -> str:
+    """Return an amount of money with its scale and currency as text behind it."""
     words = f"{match['scale'] or ''} {_CURRENCY_NAMES[match['currency']]}"
     return rf"{match['amount']}\text{{{words}}}"
 
@@ -131,7 +132,10 @@ _DIGIT: Final = re.compile(r"\d")
 
 
 def _remove_layer(text: str) -> str:
-    """Return the text without a full stop, and without the outermost wrapping."""
+    r"""Return the text without a full stop at its end, and without the outermost wrapping.
+
+    The wrapping is a pair of signs such as `$…$`, or a command such as `\boxed{…}`.
+    """
     text = text.strip()
     if text[-1:] in (".", ",", ";", ":") and not text.endswith((r"\;", "...")):
         text = text[:-1].rstrip()
@@ -143,12 +147,13 @@ def _remove_layer(text: str) -> str:
             return inside
     command = _WRAPPING_COMMAND.match(text)
     content = text[command.end() :] if command else text
-    if content[:1] == "{" and find_closing_brace(content) == len(content) - 1:
+    is_one_group = content[:1] == "{" and find_closing_brace(content) == len(content) - 1
+    if is_one_group:
         # `\underline{x}` is a name, `\underline{7}` is 7.
         is_name = command and "underline" in command[0] and not _DIGIT.search(content)
         return text if is_name else content[1:-1]
     if command and "displaystyle" in command[0]:
-        return content
+        return content  # this command needs no braces
     return text
 
 

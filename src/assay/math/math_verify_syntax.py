@@ -45,8 +45,8 @@ def is_expression(text: str, *, is_read: bool) -> bool:
     r"""Return True if a text is one expression of operators that math-verify is known to read.
 
     Of any other text it may read only a part, and then its verdict is about that part: `\neq 7` is
-    7 to it. `is_read` says whether the grammar could read the text. A text that it could not read
-    counts only if it has an operator such as a sum.
+    7 to it. `is_read` says whether our own grammar could read the text. A text that it could not
+    read counts only if it has an operator that the grammar does not know, such as a limit.
     """
     if not is_read and _OPERATOR.search(text) is None:
         return False
@@ -62,6 +62,7 @@ def is_expression(text: str, *, is_read: bool) -> bool:
 
 
 def _is_known(token: MathToken) -> bool:
+    """Return True if math-verify is known to read a token as our grammar does."""
     match token.kind:
         case "text":
             return False

@@ -1,6 +1,6 @@
 r"""Compare answers that are plain numbers or the same text: the first tier.
 
-This is the first tier and takes microseconds. A pair that it does not settle goes on to the algebra.
+It takes microseconds. A pair that it does not settle goes on to the second tier, in `algebra`.
 """
 
 import re
@@ -59,7 +59,7 @@ class PlainNumber(NamedTuple):
 
 
 def settle(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
-    """Return the verdict on two numbers, or on two texts that are the same, or else None."""
+    """Compare two numbers, or two texts that are the same; None if they must be parsed for that."""
     gold_number = read_plain_number(gold)
     answer_number = read_plain_number(answer)
     if gold_number is not None and answer_number is not None:
@@ -79,6 +79,7 @@ def read_plain_number(text: str) -> PlainNumber | None:
 
 @lru_cache(maxsize=65536)
 def _read_short_number(text: str) -> PlainNumber | None:
+    """Return the number that a text is, or None for any other text."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or _is_money(match):
         return None
@@ -162,7 +163,7 @@ def _format_number(top: int, bottom: int, *, is_decimal: bool) -> str:
 def _compare_numbers(
     gold: PlainNumber, answer: PlainNumber, options: MathOptions
 ) -> MathVerdict | None:
-    """Return the verdict on two numbers, or None if their units have to be compared."""
+    """Return the verdict on two numbers, or None if the next tier has to compare their units."""
     if gold.is_whole and answer.is_whole and not options.tolerance:
         is_same = gold.top == answer.top
     else:
@@ -181,14 +182,16 @@ def _compare_numbers(
 
 
 def are_same_number(gold: PlainNumber, answer: PlainNumber, options: MathOptions) -> bool:
-    """Return True if two literals are the same number.
+    """Return True if two numbers, as they were written, are the same.
 
     A gold of `9%` equals 9 as well as 0.09; a gold of 9 equals `9%` only with `options.percent`.
     A percentage below 1 equals only its hundredth: 0.5 is more likely a half than `0.5%`.
     """
+    # If only one has a percent sign, the number in front of the sign may count.
     if gold.is_percent != answer.is_percent and (gold.is_percent or options.percent):
         has_same_digits = gold.top * answer.bottom == answer.top * gold.bottom
-        if has_same_digits and abs(gold.top) >= gold.bottom:
+        is_at_least_one = abs(gold.top) >= gold.bottom
+        if has_same_digits and is_at_least_one:
             return True
     has_decimal = gold.is_decimal or answer.is_decimal
     has_whole = gold.is_whole or answer.is_whole
@@ -201,7 +204,7 @@ def are_same_number(gold: PlainNumber, answer: PlainNumber, options: MathOptions
 
 
 def _compute_value(number: PlainNumber) -> tuple[int, int]:
-    """Return a literal as a fraction. A percentage is so many hundredths."""
+    """Return the value of a number as a fraction (top, bottom): that of `9%` is 9/100."""
     if number.is_percent:
         return number.top, number.bottom * 100
     return number.top, number.bottom
@@ -247,7 +250,8 @@ def _count_leading_zeros(first: tuple[int, int], second: tuple[int, int]) -> int
     top, bottom = _choose_larger(first, second)
     if top == 0:
         return 0
-    # The lengths in bits give a lower bound, which saves steps for numbers of thousands of digits.
+    # The lengths in bits give a lower bound (3/10 decimal digits per bit), which saves steps for
+    # numbers of thousands of digits.
     zeros = max(0, (bottom.bit_length() - top.bit_length()) * 3 // 10 - 2)
     while top * 10 ** (zeros + 1) < bottom:
         zeros += 1

@@ -63,6 +63,7 @@ def compare_sets(gold: tree.Node, answer: tree.Node) -> Equality:
     try:
         gold_set = _read_set(gold)
         answer_set = _read_set(answer)
+        # Cut the line of numbers at all ends. Between two cuts a set has all numbers or none.
         cuts = _sort_ends(_list_ends(gold_set) + _list_ends(answer_set))
         gold_parts = _find_parts(gold_set, cuts)
         answer_parts = _find_parts(answer_set, cuts)
@@ -150,7 +151,10 @@ def _solve_chain(sides: tuple[tree.Node, ...], operators: tuple[str, ...]) -> tr
 
 
 def _solve(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
-    """Return the set of numbers that satisfy a relation."""
+    """Return the set of numbers that satisfy a relation, such as `x < 3`.
+
+    Raises `NoSetError` if it has no variable, or cannot be solved.
+    """
     if not tree.find_symbols(left) and not tree.find_symbols(right):
         raise NoSetError("a statement about numbers is not a set of them")
     if operator == "in":
@@ -179,7 +183,10 @@ def _solve(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
 
 
 def _solve_rational(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
-    """Solve a relation between rational functions of one variable and absolute values of them."""
+    """Solve a relation between rational functions of one variable and absolute values of them.
+
+    Each absolute value is replaced, one after the other, by what it is in either case.
+    """
     residual = tree.Sum((left, tree.negate(right)))
     absolute_values = _find_absolute_values(residual)
     if len(absolute_values) > _MAX_ABSOLUTE_VALUES:
@@ -213,10 +220,11 @@ def _find_absolute_values(node: tree.Node) -> list[tree.Apply]:
 def _find_where_sign_is(
     signs: tuple[int, ...], numerator: fmpq_poly, denominator: fmpq_poly
 ) -> tree.Node:
-    """Return the set where the quotient of two polynomials has one of these signs."""
+    """Return the set where the quotient of two polynomials has one of these signs: -1, 0 or 1."""
+    # Where it has a value, the quotient has the sign of the product.
     product = (numerator or fmpq_poly([1])) * denominator
     multiplicities: dict[tree.Node, int] = {}  # of the zeros of both polynomials
-    zeros: list[tree.Node] = []  # that belong to the set
+    zeros: list[tree.Node] = []  # of the quotient, if they belong to the set
     _, factors = product.factor()
     for factor, multiplicity in factors:
         roots = _find_real_roots(factor)
@@ -270,7 +278,7 @@ def _find_real_roots(factor: fmpq_poly) -> list[tree.Node]:
 
 
 def _list_ends(node: tree.Node) -> list[tree.Node]:
-    """Return the finite ends of all intervals of a set, and its points."""
+    """Return the finite ends of all intervals of a set, and its single points."""
     match node:
         case tree.Range(low, high):
             return [end for end in (low, high) if end not in (_INFINITY, _MINUS_INFINITY)]

@@ -92,9 +92,10 @@ class ParsedAnswer:
         return None if match is None else (int(match[1]), int(match[2]))
 
     def other_readings(self, other: "ParsedAnswer", *, is_gold: bool) -> tuple[Node, ...]:
-        """Return the trees of other readings, some of which depend on the other answer.
+        """Return the trees of other ways to read this answer, some with regard to the other answer.
 
         `1/2x` may be half of x, `1,234` two numbers, and a letter behind a number its unit.
+        `is_gold` says that this is the gold.
         """
         if isinstance(self.tree, Words):
             return ()
@@ -109,26 +110,34 @@ class ParsedAnswer:
         return tuple(readings)
 
     def _read_as_words(self) -> tuple[Node, ...]:
-        """Return the reading of `odd` as a word, and not as the product of o, d and d."""
+        """Return the tree of letters that are read as words: `odd` is then not o times d times d.
+
+        The result is empty if the text is more than words.
+        """
         if _WORDS_ONLY.fullmatch(self.text) is None:
             return ()
         return (Words(self.text.casefold().strip(" .,;:!?\"'")),)
 
     def _read_letter_unit(self, other: Node, *, is_gold: bool) -> list[Node]:
-        """Return the reading of `7 m` as 7 metres, if nothing suggests that m is a variable."""
-        unit = _LETTER_UNIT.search(self.text)
-        if unit is None or parse_unit(unit[1]) is None:
+        """Return the tree in which `7 m` is 7 metres, if nothing suggests that m is a variable.
+
+        The result is empty if the text does not end with such letters, or if they are variables.
+        """
+        match = _LETTER_UNIT.search(self.text)
+        if match is None or parse_unit(match[1]) is None:
             return []
-        letters = set(re.findall("[a-zA-Z]", unit[1]))
-        is_surely_unit = "/" in unit[1] or isinstance(other, Quantity)
+        unit = match[1]
+        letters = set(re.findall("[a-zA-Z]", unit))
+        is_surely_unit = "/" in unit or isinstance(other, Quantity)
         is_unknown_to_gold = not is_gold and letters.isdisjoint(find_symbols(other))
-        if is_surely_unit or (is_unknown_to_gold and unit[0][0] == " "):
-            return _parse_if_readable(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
+        has_space_before = match[0].startswith(" ")
+        if is_surely_unit or (is_unknown_to_gold and has_space_before):
+            return _parse_if_readable(f"{self.text[: match.start()]}\\text{{{unit}}}")
         return []
 
     @cached_property
     def _readings_of_text(self) -> tuple[Node, ...]:
-        """Other readings that do not depend on the other answer."""
+        """The trees of other ways to read the text, which do not depend on the other answer."""
         readings: list[Node] = [*_read_compound_quantity(self.text)[1:]]
         with_binomials = _write_binomials(self.text)
         if with_binomials != self.text:
@@ -153,7 +162,10 @@ _NAMED_POINT: Final = re.compile(r"([A-Z])\s?(\([^()=]*,[^()=]*\))")
 
 
 def _parse_if_readable(text: str, *, loose: bool = False, grouped: bool = True) -> list[Node]:
-    """Return a list with the tree of a text, or an empty list."""
+    """Return a list with the tree of a text, or an empty list if it cannot be parsed.
+
+    For `loose` and `grouped` see `parse()`.
+    """
     try:
         tree, _ = parse(text, loose=loose, grouped=grouped)
     except UnreadableError:
@@ -163,7 +175,7 @@ def _parse_if_readable(text: str, *, loose: bool = False, grouped: bool = True) 
 
 @cache_short_texts(16384)
 def parse_answer(answer: str) -> ParsedAnswer:
-    """Parse an answer. Golds are parsed once, however often they are compared."""
+    """Parse an answer or a gold. The last ones are cached, since a gold is compared many times."""
     if len(answer) > MAX_LENGTH:
         return ParsedAnswer(
             answer[:MAX_LENGTH],
@@ -191,7 +203,10 @@ def parse_answer(answer: str) -> ParsedAnswer:
 
 
 def _parse_text(text: str) -> ParsedAnswer:
-    """Parse a text without markup as words, as a numeral or quantity, or by the grammar."""
+    """Parse a text without markup: as words, as a numeral or quantity, or else by the grammar.
+
+    If the grammar cannot read it, the result says why.
+    """
     unquantified, quantifier = _split_quantifier(text)
     tree = _read_without_grammar(unquantified)
     if tree is not None:
@@ -209,7 +224,7 @@ def _parse_text(text: str) -> ParsedAnswer:
 
 
 def _read_without_grammar(text: str) -> Node | None:
-    """Return what a text is that is not a formula: a time, a numeral, a quantity or words."""
+    """Return the tree of a time, a numeral, a quantity or words; None for any other text."""
     plain = remove_text_commands(text)
     full_hour = _FULL_HOUR.fullmatch(plain)
     if full_hour is not None:
@@ -236,7 +251,7 @@ _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{
 
 
 def remove_text_commands(text: str) -> str:
-    r"""Return `\text{…}` and the like as what they hold."""
+    r"""Return a text in which `\text{…}` and similar commands are replaced by what they contain."""
     return _TEXT.sub(r"\1", text)
 
 
@@ -316,7 +331,7 @@ _COMPOUND_PART: Final = re.compile(r"(\d+(?:\.\d+)?) ?([a-zA-Z]+)", re.ASCII)
 
 
 def _read_compound_quantity(text: str) -> list[Node]:
-    """Return a quantity that is the sum of several, once in each of its units.
+    """Return a quantity in several units once in each of them.
 
     `2 hours 30 minutes` is 2.5 hours and 150 minutes. The list is empty for any other text.
     """
@@ -331,6 +346,7 @@ def _read_compound_quantity(text: str) -> list[Node]:
     total = Fraction(0)
     factors: list[Fraction] = []
     for (amount, _), unit in zip(parts, units, strict=True):
+        # Each unit has to be smaller than the one before, as in hours and minutes.
         is_smaller = not factors or (unit is not None and unit.factor < factors[-1])
         if unit is None or unit.dimensions != first.dimensions or not is_smaller:
             return []
@@ -380,7 +396,10 @@ _REALS_EXCEPT: Final = re.compile(
 
 
 def _read_words(text: str) -> Node | None:
-    """Return what a text of words stands for: a set, a number, or itself; None for a formula."""
+    """Return the tree of a text of words: a set, a number, a quantity or the words themselves.
+
+    None for a formula.
+    """
     plain = remove_text_commands(text)
     reals_except = _REALS_EXCEPT.fullmatch(plain)
     if reals_except is not None:
@@ -395,7 +414,7 @@ def _read_words(text: str) -> Node | None:
         return negate(Constant("infinity"))
     if folded in VERDICTS or _NAME_IN_CAPITALS.fullmatch(plain.strip()):
         return Words(folded)
-    verdict = _VERDICT_REPEATED.fullmatch(folded)
+    verdict = _VERDICT_REPEATED.fullmatch(folded)  # `yes, it is`
     if verdict is not None:
         return Words("yes" if verdict["yes"] else "no")
     words = list_words(folded)
@@ -408,12 +427,14 @@ def _read_words(text: str) -> Node | None:
         if rest in PERCENT:
             return Percent(value)
         return Quantity(value, rest) if is_unit_or_label(rest) else Words(folded)
+    # Short words may be variables side by side, such as `xy`, unless they are marked as text.
     is_marked_as_text = plain != text and not any(map(is_mathematics, words))
     has_long_word = any(len(word) > 3 and not is_mathematics(word) for word in words)
     return Words(folded) if is_marked_as_text or has_long_word else None
 
 
 def _read_phrase(phrase: str) -> Node:
+    """Return what a phrase such as `all real numbers` stands for: a set, infinity, or nothing."""
     kind = PHRASES[phrase]
     if kind == "infinity":
         return Constant("infinity")
@@ -423,6 +444,7 @@ def _read_phrase(phrase: str) -> Node:
 
 
 def is_mathematics(word: str) -> bool:
+    """Return True if a word names a function, a Greek letter or another mathematical object."""
     return word in FUNCTIONS or word in GREEK or word in ("sqrt", "cbrt", "infty", "infinity")
 
 
@@ -453,7 +475,10 @@ _WORD_FOR_MINUS: Final = re.compile(r"(?:minus|negative) (?=[\d\\.(])", re.IGNOR
 
 
 def _mark_words(text: str) -> str:
-    r"""Return the text without "the answer is" before it, and with words behind it in `\text`."""
+    r"""Return the text without words before it, and with those behind it marked by `\text{…}`.
+
+    Words before it are "the answer is" and the like; those behind a number are its unit.
+    """
     text = _TIMES_TEN.sub(r"\1\\times 10", text)
     leading = _LEADING.match(text)
     if leading and leading.end() < len(text):
@@ -555,6 +580,7 @@ def _remove_leading_text(text: str) -> str:
 
 
 def _write_chinese_unit(match: re.Match[str]) -> str:
+    """Return a Chinese unit in English."""
     return rf"\text{{ {SHAPES[match[1]]} {CHINESE[match[2]]}}}"
 
 
@@ -580,6 +606,7 @@ def _mend_numerals(text: str) -> str:
 
 
 def _write_base(match: re.Match[str]) -> str:
+    """Return a base that is spelled out as a number: `_{two}` as `_{2}`."""
     base = NUMERALS.get(match[1])
     return match[0] if base is None else f"_{{{base}}}"
 
@@ -605,6 +632,7 @@ def _write_binomials(text: str) -> str:
 
 
 def _write_combination(match: re.Match[str]) -> str:
+    """Return combinations as a binomial coefficient, and permutations as n!/(n - k)!."""
     n, k = match["n"], match["k"]
     if match["sign"] == "C":
         return rf"\binom{{{n}}}{{{k}}}"

@@ -19,10 +19,10 @@ class NotRationalError(ValueError):
 
 
 def read_rational_function(node: tree.Node) -> RationalFunction:
-    """Return an expression of one variable as a numerator and a denominator.
+    """Return an expression of one variable as a numerator and a denominator, which are polynomials.
 
-    They may have common factors, because the denominator is 0 wherever a part of the expression
-    has no value.
+    Common factors are not removed, so that the denominator is 0 wherever a part of the expression
+    has no value. Raises `NotRationalError` for any other expression.
     """
     match node:
         case tree.Number(value):
@@ -51,6 +51,7 @@ def read_rational_function(node: tree.Node) -> RationalFunction:
 
 
 def _add_all(terms: tuple[tree.Node, ...]) -> RationalFunction:
+    """Return the sum of expressions as a rational function."""
     numerator, denominator = read_rational_function(terms[0])
     for term in terms[1:]:
         term_numerator, term_denominator = read_rational_function(term)
@@ -61,6 +62,7 @@ def _add_all(terms: tuple[tree.Node, ...]) -> RationalFunction:
 
 
 def _multiply_all(factors: tuple[tree.Node, ...]) -> RationalFunction:
+    """Return the product of expressions as a rational function."""
     numerator, denominator = read_rational_function(factors[0])
     for factor in factors[1:]:
         factor_numerator, factor_denominator = read_rational_function(factor)

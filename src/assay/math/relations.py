@@ -38,10 +38,12 @@ def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
 
 
 def _sides(node: tree.Node) -> tuple[tree.Node, ...]:
+    """Return the sides of a relation; anything else is its own only side."""
     return node.sides if isinstance(node, tree.Relation) else (node,)
 
 
 def _compare_statements(gold: tree.Node, answer: tree.Node) -> Equality:
+    """Compare two trees of which at least one is a relation, whether they have values or not."""
     if not isinstance(gold, tree.Relation) or not isinstance(answer, tree.Relation):
         return _compare_solved(gold, answer)
     if len(gold.operators) != len(answer.operators):
@@ -78,7 +80,10 @@ def _reverse(relation: tree.Relation) -> tree.Relation:
 
 
 def _compare_solved(gold: tree.Node, answer: tree.Node) -> Equality:
-    """Compare an equation with the value of one of its variables: `y + 1 = x²` and `x² − 1`."""
+    """Compare an equation with the value of one of its variables: `y + 1 = x²` and `x² − 1`.
+
+    The variable is the one that the answer does not have. The equation has to be linear in it.
+    """
     if not isinstance(gold, tree.Relation) or gold.operators != ("=",):
         return different("only one is an equation")
     gold_names = tree.find_symbols(gold)
@@ -88,14 +93,15 @@ def _compare_solved(gold: tree.Node, answer: tree.Node) -> Equality:
         return different("only one is an equation")
     form = Form()
     try:
-        # The variable is the first atom of the form, so its number is 0.
+        # The equation is coefficient · variable + rest = 0. The variable is the first atom of the
+        # form, so its number is 0.
         variable = form.atom("symbol", names.pop()).top
-        residual = form.evaluate(_subtract_sides(gold))
-        coefficient = differentiate(0, residual.top)
+        difference_of_sides = form.evaluate(_subtract_sides(gold))
+        coefficient = differentiate(0, difference_of_sides.top)
         is_linear = bool(coefficient) and 0 not in find_powers(coefficient)
         if not is_linear:
             return undecided("the equation is not linear in what is asked")
-        rest = residual.top - coefficient * variable
+        rest = difference_of_sides.top - coefficient * variable
         multiplied_answer = form.multiply(Ratio(coefficient, ONE), form.evaluate(answer))
         if form.assumed_positive:
             return undecided("the equation holds for some signs only")
@@ -122,7 +128,10 @@ def _have_equal_sides(gold: tree.Relation, answer: tree.Relation) -> bool:
 
 
 def _compare_multiples(gold: tree.Relation, answer: tree.Relation) -> Equality:
-    """Return whether left minus right of one relation is a constant multiple of the other's."""
+    """Compare two relations with one operator, which are equal if one is a multiple of the other.
+
+    That is so if left minus right of one is a constant times left minus right of the other.
+    """
     is_equation = gold.operators == ("=",)
     form = Form()
     try:
@@ -151,10 +160,11 @@ def _subtract_sides(relation: tree.Relation) -> tree.Node:
 
 
 def _remove_denominator(form: Form, residual: Ratio) -> Ratio:
-    """Return the numerator of an equation's residual, if that has the same solutions.
+    """Return left minus right of an equation (`residual`) without its denominator, if possible.
 
-    This is so if the denominator is a product of variables, and the numerator is not 0 where one
-    of them is: y = 1/x is xy = 1.
+    The numerator has the same solutions if the denominator is a product of variables, and the
+    numerator is not 0 where one of them is: y = 1/x is xy = 1. Any other residual is returned as it
+    is.
     """
     if len(residual.bottom) != 1:
         return residual
@@ -193,6 +203,7 @@ def _find_different_solution(first: tree.Relation, second: tree.Relation) -> Equ
     """
     names = sorted(tree.find_symbols(first))
     for name in names:
+        # Solve for this variable, with a few values for the others.
         for point in choose_points(names, 3):
             try:
                 solution = _find_zero(_subtract_sides(first), name, point)
@@ -209,9 +220,10 @@ def _find_different_solution(first: tree.Relation, second: tree.Relation) -> Equ
 
 
 def _find_zero(residual: tree.Node, name: str, point: Point) -> acb | None:
-    """Return the value of a variable for which a residual is 0, or None if it is not linear.
+    """Return the value of a variable for which an expression is 0.
 
-    The other variables have their values at the point.
+    The other variables have their values at the point. None if the expression is not linear in the
+    variable.
     """
 
     def compute_at(value: fmpq | acb) -> acb:
@@ -222,7 +234,8 @@ def _find_zero(residual: tree.Node, name: str, point: Point) -> acb | None:
     are_real = all(is_real(value) for value in (at_0, at_1, at_2, at_7))
     if slope.overlaps(acb(0)) or not are_real:
         return None
-    if not (at_0 + slope * 2).overlaps(at_2) or not (at_0 + slope * 7).overlaps(at_7):
+    is_on_line = (at_0 + slope * 2).overlaps(at_2) and (at_0 + slope * 7).overlaps(at_7)
+    if not is_on_line:
         return None
     solution = -at_0 / slope
     # Four points do not prove that the residual is linear, so the solution is checked.

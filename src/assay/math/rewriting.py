@@ -33,7 +33,10 @@ _MAX_FREE_SIGNS: Final = 4  # more signs ± are not written out in all combinati
 
 
 def rewrite_alike(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Node]:
-    """Rewrite names, signs and labels of both answers in the same form, as far as each allows."""
+    """Return both answers with the same names of variables, and without ± and `x =`.
+
+    The options decide which of these differences are ignored.
+    """
     gold, answer = _unify_case(gold, answer)
     gold, answer = _unify_parameter(gold, answer)
     if options.rename_variables:
@@ -66,20 +69,22 @@ def _unify_case(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _lower_coordinate(name: str) -> str:
+    """Return X, Y or Z in lower case, and any other name as it is."""
     return name.lower() if name in ("X", "Y", "Z") else name
 
 
 def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
     """Return both with the same letter for any whole number: `x = kπ` and `x = nπ` are the same.
 
-    One side at least has to state that, or to say of what its expression is the value.
+    At least one side has to say that its letter is any whole number (`k ∈ Z`), or what its
+    expression is the value of (`x = `).
     """
     gold_solutions = _drop_parameter_domain(gold)
     answer_solutions = _drop_parameter_domain(answer)
     gold_states_domain = gold_solutions is not gold
     answer_states_domain = answer_solutions is not answer
     if not (gold_states_domain and answer_states_domain):
-        # What one side says of its letter, the other leaves out.
+        # Only one side says `k ∈ Z`, so it is removed. If both do, it is compared later.
         gold, answer = gold_solutions, answer_solutions
     has_assignment = tree.is_assignment(gold_solutions) or tree.is_assignment(answer_solutions)
     if not (gold_states_domain or answer_states_domain or has_assignment):
@@ -92,7 +97,10 @@ def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _find_parameter(solutions: Node, other_solutions: Node) -> str | None:
-    """Return the letter for any whole number that only one side has; None without just one."""
+    """Return the letter for any whole number that only the first side has.
+
+    None if there is none, or more than one, or another letter that the second side does not have.
+    """
     names = find_symbols(solutions) - find_symbols(other_solutions)
     names -= _find_defined_names(solutions)
     if len(names) != 1 or not names <= _PARAMETERS:
@@ -117,6 +125,7 @@ def _drop_parameter_domain(node: Node) -> Node:
 
 
 def _find_defined_names(node: Node) -> set[str]:
+    """Return the variables on the left side of `x = …`; none for anything else."""
     if tree.is_assignment(node):
         return find_symbols(node.sides[0])
     return set()
@@ -178,11 +187,13 @@ def _expand_items(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def _expand_signs(node: Node) -> Node:
+    """Return an expression with ± or ∓ as the list of its values, and any other as it is."""
     signs = _find_signs(node)
     if not signs:
         return node
     has_only_plus_minus = all(signs)
-    if 1 < len(signs) <= _MAX_FREE_SIGNS and has_only_plus_minus and not isinstance(node, Listing):
+    is_few = 1 < len(signs) <= _MAX_FREE_SIGNS
+    if is_few and has_only_plus_minus and not isinstance(node, Listing):
         # In `± a ± b` each sign is free.
         return Listing("bare", tuple(_choose_every_sign(node)), "or")
     # `±` and `∓` go together, and so do the signs in the parts of a tuple.
@@ -220,7 +231,10 @@ def _choose_sign(node: Node, *, upper: bool) -> Node:
 
 
 def _drop_name_of_value(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Return 3 for `x = 3` if the other side is not a relation. This is math-verify's rule."""
+    """Return both answers, and of `x = 3` only the 3 if the other answer is not a relation.
+
+    This is math-verify's rule.
+    """
     if _states_value(answer) and not is_equation(gold) and not is_inequality(gold):
         return gold, answer.sides[-1]
     if is_equation(gold) and not is_equation(answer) and not is_inequality(answer):
@@ -264,7 +278,7 @@ def _has_no_coefficients(node: Node) -> bool:
 
 
 def _names_value(node: Node) -> bool:
-    """Return True if the left side of a reference only names the value on its right side.
+    """Return True if the left side of the gold only names the value on its right side.
 
     `x`, `f(x)`, `AB` and `P(A)` are such names. `x + y` and `xy` are not: `x + y = 5` is the
     equation of a line, which no number equals.

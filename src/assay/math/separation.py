@@ -132,7 +132,10 @@ class _Field:
         return self.bound(tree.Quotient(top, bottom))
 
     def _bound_power(self, node: tree.Node, base: _Bounds, exponent: fmpq) -> _Bounds:
-        """Bound a rational power, given as a node, the bounds of its base, and its exponent."""
+        """Bound a rational power, given the bounds of its base, and extend the field by its root.
+
+        `node` is the whole power, by which the root is known.
+        """
         index = int(exponent.q)
         power = int(exponent.p)
         if abs(power) > _MAX_POWER or index > _MAX_ROOT_INDEX:
@@ -191,6 +194,7 @@ def _divide_by_pi(angle: tree.Node) -> fmpq:
 
 
 def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
+    """Return q for an angle qπ that is a product of numbers and one other factor, such as 2π/3."""
     multiple = fmpq(1)
     angles: list[tree.Node] = []
     for factor in factors:
@@ -205,6 +209,7 @@ def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
 
 
 def _require_rational(node: tree.Node) -> fmpq:
+    """Return the value of an expression. Raises `UndefinedError` if it is not a rational number."""
     number = tree.evaluate_rational(node)
     if number is None:
         raise UndefinedError("no rational number")

@@ -35,6 +35,7 @@ def is_small(node: tree.Node) -> bool:
 
 
 def _estimate(node: tree.Node) -> _Size:
+    """Return upper bounds for an expression once it is multiplied out."""
     match node:
         case tree.Number(value):
             return _Size(value.p.bit_length() + value.q.bit_length(), 0)
@@ -53,6 +54,7 @@ def _estimate(node: tree.Node) -> _Size:
 
 
 def _estimate_power(base: tree.Node, exponent: tree.Node) -> _Size:
+    """Return upper bounds for a power, which multiplies its base as often as the exponent says."""
     base_size = _estimate(base)
     exponent_size = _estimate(exponent)
     if exponent_size.bits > _MAX_EXPONENT_BITS:

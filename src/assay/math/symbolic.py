@@ -37,11 +37,11 @@ _NO_TIMEOUT: Any = None  # the worker pool ends a comparison that takes too long
 
 
 def compare(gold: str, answer: str, rounding: int) -> dict[str, bool]:
-    """Compare two answers and return the fields `equal`, `gold` and `answer`.
+    """Return whether two answers are `equal`, and whether `gold` and `answer` could be read.
 
-    The last two say whether that side could be read as mathematics. math-verify reads the texts,
-    but exact rules decide whether they are equal: its own comparison rounds numbers to 15 digits,
-    and calls some answers equal that only look alike. It is used if one side has a decimal.
+    math-verify reads the texts, but exact rules decide whether they are equal: its own comparison
+    rounds numbers to 15 digits, and calls some answers equal that only look alike. It is used only
+    if one side has a decimal, with `rounding` places.
     """
     gold_readings = read(gold)
     answer_readings = read(answer)
@@ -54,7 +54,7 @@ def compare(gold: str, answer: str, rounding: int) -> dict[str, bool]:
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> tuple[Any, ...]:
-    """Return what math-verify reads in an answer: a sympy object and the text, or only the text."""
+    """Return what math-verify reads in an answer: a sympy object and a text, or only a text."""
     boxed = f"\\boxed{{{text}}}"
     readings = parse(
         boxed, extraction_config=[LatexExtractionConfig()], parsing_timeout=_NO_TIMEOUT
@@ -67,6 +67,7 @@ def read(text: str) -> tuple[Any, ...]:
 
 
 def _has_expression(readings: tuple[Any, ...]) -> bool:
+    """Return True if math-verify read more than a text."""
     return any(not isinstance(item, str) for item in readings)
 
 
@@ -104,11 +105,15 @@ def _are_equal(
 
 
 def _has_no_value(expression: Any) -> bool:
+    """Return True if an expression is infinite or undefined, or has such a part."""
     return expression.has(nan, oo, zoo)
 
 
 def _agree_at_points(gold: Any, answer: Any, *, is_decimal: bool) -> bool:
-    """Return True if the two agree at every point where both have a value, and there is one."""
+    """Return True if two expressions have the same values at a few points.
+
+    Points where one of them has no value are left out; at least one has to remain.
+    """
     has_value = False
     for point in _choose_points(gold, answer):
         gold_value = gold.subs(point)
@@ -127,7 +132,10 @@ def _agree_at_points(gold: Any, answer: Any, *, is_decimal: bool) -> bool:
 
 
 def _choose_points(gold: Any, answer: Any) -> Iterator[dict[Any, Any]]:
-    """Yield values for all variables: whole numbers where a function is defined only for these."""
+    """Yield a few points: a value for each variable.
+
+    They are whole numbers if a function is defined only for these, such as the factorial.
+    """
     variables = sorted(gold.free_symbols | answer.free_symbols, key=str)
     if not variables:
         yield {}

@@ -13,7 +13,10 @@ Result = TypeVar("Result")
 def cache_short_texts(
     size: int,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Cache the last results of a function, except those for texts of over 1,000 characters."""
+    """Return a decorator that caches the last `size` results of a function.
+
+    Results for texts of over 1,000 characters are not cached, since they would fill the memory.
+    """
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         call_cached: Any = lru_cache(maxsize=size)(function)

@@ -22,7 +22,10 @@ class MathToken(NamedTuple):
 
 
 def _compile_tokens(*, has_comma_groups: bool) -> re.Pattern[str]:
-    """Return a pattern of one token. `1,234` is one number only if it has comma groups."""
+    """Return a pattern that matches one token.
+
+    `has_comma_groups` says whether `1,234` is one number.
+    """
     whole_numbers = [r"[1-9]\d{0,2}(?: \d{3})+(?![\d,])", r"\d+"]
     if has_comma_groups:
         whole_numbers.insert(0, r"[1-9]\d{0,2}(?:,\d{3})+(?![\d])")
@@ -189,13 +192,14 @@ def compute_repeating_decimal(whole: str, decimals: str, period: str) -> fmpq:
 
 
 def parse_decimal_with_ellipsis(text: str) -> tree.Number:
-    """Parse the decimal before an ellipsis, such as `0.1666`, of which the last digits repeat.
+    """Return the value of a decimal before an ellipsis, such as `0.1666`, whose last digits repeat.
 
-    They must have begun to repeat: a period twice at least, and three digits at least.
+    They must have begun to repeat: a period at least twice, and at least three digits. Raises
+    `UnreadableError` if they have not.
     """
     whole, _, decimals = text.partition(".")
     end = decimals[-_MAX_PERIOD_SEARCH:]
-    match = _REPEATING_END.match(end)
+    match = _REPEATING_END.match(end)  # digits that do not repeat, and then a period
     error = UnreadableError(f"{text}… has no digits that repeat")
     if match is None:
         raise error

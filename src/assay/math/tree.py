@@ -183,6 +183,7 @@ _INEQUALITY_OPERATORS: Final = frozenset({"<", ">", "<=", ">=", "!=", "in"})
 
 
 def children(node: Node) -> "tuple[Node, ...]":
+    """Return the parts of a node, in order; none for a number, a name or words."""
     get_children = _CHILDREN.get(type(node))
     if get_children is None:
         return ()
@@ -302,7 +303,7 @@ def find_symbols(node: Node) -> set[str]:
 
 
 def is_value(node: Node) -> bool:
-    """Return True if a tree is a number or expression of functions with known values."""
+    """Return True if a tree is a number, or an expression of which all functions are known."""
     if isinstance(node, Apply):
         is_unknown_function = node.function.endswith("()")
         # math-verify reads these two as something else.
@@ -341,6 +342,7 @@ def evaluate_rational(node: Node) -> fmpq | None:
 
 
 def _add_rationals(terms: "tuple[Node, ...]") -> fmpq | None:
+    """Return the sum of some terms, or None if one is not rational or the sum becomes too long."""
     total = fmpq(0)
     for term in terms:
         value = evaluate_rational(term)
@@ -351,6 +353,7 @@ def _add_rationals(terms: "tuple[Node, ...]") -> fmpq | None:
 
 
 def _multiply_rationals(factors: "tuple[Node, ...]") -> fmpq | None:
+    """Return the product of some factors, or None if one is not rational or it becomes too long."""
     product = fmpq(1)
     for factor in factors:
         value = evaluate_rational(factor)
@@ -380,10 +383,12 @@ def _count_bits(number: fmpq) -> int:
 
 
 def is_equation(node: Node) -> TypeGuard[Relation]:
+    """Return True for `x = 1`, and for a chain such as `x = y = 1`."""
     return isinstance(node, Relation) and all(operator == "=" for operator in node.operators)
 
 
 def is_inequality(node: Node) -> bool:
+    """Return True for a relation with an operator such as `<`, `≠` or `∈`."""
     return isinstance(node, Relation) and not _INEQUALITY_OPERATORS.isdisjoint(node.operators)
 
 

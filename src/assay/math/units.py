@@ -79,9 +79,9 @@ def is_generic(text: str) -> bool:
 
 
 def name_different_things(first: str, second: str) -> bool:
-    """Return True if the words behind two numbers name things, and none in common.
+    """Return True if the words behind two numbers certainly name different things.
 
-    `apples` and `oranges` are other things, `apples` and `red apples` are not.
+    `apples` and `oranges` do, `apples` and `red apples` do not.
     """
     first_things = _read_things(first)
     second_things = _read_things(second)
@@ -126,8 +126,8 @@ def parse_unit(text: str) -> Unit | None:
 def _read_unit_powers(pieces: list[str]) -> list[tuple[_NamedUnit, int]] | None:
     """Return the units in a text with their powers, or None if a word is not a unit.
 
-    A unit occurs twice in the result if an exponent or a word such as `squared` follows it: `m^3`
-    is m and m².
+    `pieces` are the words, exponents and fraction bars of the text. A unit occurs twice in the
+    result if an exponent or a word such as `squared` follows it: `m^3` is m and m².
     """
     powers: list[tuple[_NamedUnit, int]] = []
     sign = 1  # -1 below a fraction bar

@@ -58,6 +58,7 @@ def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions)
 
 
 def _split_unit(node: tree.Node) -> tuple[tree.Node, str | None]:
+    """Return a value, and the name of its unit; None if it has no unit."""
     if isinstance(node, tree.Quantity):
         return node.value, node.unit
     return node, None
@@ -90,7 +91,7 @@ def _compare_converted(
     answer_unit_name: str,
     options: MathOptions,
 ) -> Equality:
-    """Compare two values with units of different names."""
+    """Compare two values with units of different names, of which some may not be known units."""
     gold_unit = parse_unit(gold_unit_name)
     answer_unit = parse_unit(answer_unit_name)
     different_units = different(f"different units: {gold_unit_name} and {answer_unit_name}")
@@ -156,6 +157,7 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     if not gold_names and not answer_names:
         return compare_constants(gold, answer, options)
     if not gold_names:
+        # Only the answer has variables. If plain arithmetic removes them, it was not worked out.
         try:
             is_repeated_question = _cancels_by_arithmetic(answer)
         except TooLargeError as error:
@@ -168,6 +170,7 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
         return equality
     is_proven, assumed_positive = prove_equal(gold, answer)
     if equality.equal is None or not is_proven or assumed_positive:
+        # Look at more points, also with negative values.
         equality = _compare_at_points(gold, answer, names, options, tries=8)
     if equality.equal and not is_proven:
         return undecided("no point tells them apart, and no proof that they are equal")
@@ -197,11 +200,11 @@ def _replace_functions(node: tree.Node) -> tree.Node:
 def _compare_at_points(
     gold: tree.Node, answer: tree.Node, names: list[str], options: MathOptions, *, tries: int
 ) -> Equality:
-    """Compare two expressions at a few points.
+    """Compare two expressions at a few points, which are values for the variables in `names`.
 
     They are different if their values differ at some point, and undecided if no point gives both a
     value. Over the real numbers, a point proves nothing if a part of one side is not real there,
-    such as the root of a negative number.
+    such as the root of a negative number. `tries` is the number of points.
     """
     is_complex = _I in tree.list_nodes(gold) or _I in tree.list_nodes(answer)
     needs_whole_numbers = _needs_whole_numbers(gold) or _needs_whole_numbers(answer)
@@ -213,7 +216,7 @@ def _compare_at_points(
             gold_value = compute_ball(gold, point, _POINT_PRECISION)
             answer_value = compute_ball(answer, point, _POINT_PRECISION)
             has_values = True
-            if gold_value.overlaps(answer_value):
+            if gold_value.overlaps(answer_value):  # the values may be equal
                 continue
             if not is_complex:
                 is_real_point = _is_real_throughout(gold, point) and _is_real_throughout(
@@ -237,7 +240,10 @@ def _compare_at_points(
 def choose_points(
     names: list[str], tries: int, *, whole: bool = False
 ) -> Iterator[dict[str, fmpq]]:
-    """Yield values for the variables, always the same: first positive ones, then of both signs."""
+    """Yield values for the variables, always the same: first positive ones, then of both signs.
+
+    `tries` is the number of points. With `whole`, all values are whole numbers.
+    """
     for attempt in range(tries):
         point: dict[str, fmpq] = {}
         for index, name in enumerate(names):
@@ -254,6 +260,7 @@ def choose_points(
 
 
 def _needs_whole_numbers(node: tree.Node) -> bool:
+    """Return True if an expression has a function of whole numbers, such as a factorial."""
     for part in tree.list_nodes(node):
         if isinstance(part, tree.Apply) and part.function in _WHOLE_NUMBER_FUNCTIONS:
             return True
@@ -306,7 +313,10 @@ def is_nonzero(node: tree.Node) -> bool:
 
 
 def _sample_values(node: tree.Node, *, tries: int = 4) -> Iterator[acb]:
-    """Yield the values of an expression at a few points where it has a value."""
+    """Yield the values of an expression at a few points, with two precisions each.
+
+    Points where it has no value are left out. `tries` is the number of points.
+    """
     node = _replace_unknown_functions(node)
     names = sorted(tree.find_symbols(node))
     for point in choose_points(names, tries, whole=_needs_whole_numbers(node)):
@@ -368,7 +378,10 @@ def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) 
 
 
 def _is_same_percentage(gold: tree.Node, answer: tree.Node, options: MathOptions) -> bool:
-    """Return True if only one side has a percent sign, and the option or the gold allows that."""
+    """Return True if one side is the other without its percent sign, and the rules allow that.
+
+    They do if the gold has the sign, or with `options.percent`.
+    """
     if isinstance(gold, tree.Percent) and _is_same_without_percent(gold.value, answer):
         return True
     if not options.percent or not isinstance(answer, tree.Percent):
@@ -407,6 +420,7 @@ def _is_whole_number(node: tree.Node) -> bool:
 def _compare_rationals(
     gold: fmpq, answer: fmpq, options: MathOptions, *, is_decimal: bool
 ) -> Equality:
+    """Compare two rational numbers, with the rules for decimals if one is written as a decimal."""
     gold_text = shorten(str(gold), 40)
     if are_equal_fractions(
         _to_fraction(gold), _to_fraction(answer), is_decimal=is_decimal, options=options
@@ -462,7 +476,8 @@ def _compare_balls(
 ) -> Equality:
     """Compare two numbers with growing precision until they differ, or are proven equal.
 
-    Raises `UndefinedError` if a number has no value even at the highest precision.
+    `is_decimal` says that one is written as a decimal, so that rounded digits have to agree. Raises
+    `UndefinedError` if a number has no value even at the highest precision.
     """
     has_tried_proof = False
     for precision in _PRECISIONS:
@@ -475,7 +490,7 @@ def _compare_balls(
                 raise
             continue
         equal = Equality(True, f"equal as numbers: {format_ball(answer_value)}")
-        if not gold_value.overlaps(answer_value):
+        if not gold_value.overlaps(answer_value):  # they are different for certain
             may_round = is_decimal or options.tolerance > 0
             if may_round and _agree_as_decimals(
                 gold_value, answer_value, options, is_decimal=is_decimal

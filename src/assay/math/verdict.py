@@ -20,15 +20,15 @@ Tier = Literal["normalize", "algebra", "symbolic"]
 
 
 class MathVerdict(NamedTuple):
-    """Whether the answer equals the gold, and the reason in words. True in a condition when equal.
+    """Whether an answer equals the gold, and the reason in words. True in a condition if equal.
 
     >>> MathVerdict("equal", "equal as numbers: 1/2", "normalize").equal
     True
     """
 
     status: Status
-    reason: str  # a sentence for people: equal as what, different where, unparsable on which side
-    tier: Tier  # who decided
+    reason: str  # in words: equal as what, different where, unparsable on which side
+    tier: Tier  # which tier of the comparison decided
 
     @property
     def equal(self) -> bool:
@@ -36,7 +36,7 @@ class MathVerdict(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether this says something of the answer: False when the gold or a worker failed."""
+        """Whether this is about the answer: False if the gold cannot be read or a worker failed."""
         return self.status not in ("gold_unparsable", "error")
 
     def __bool__(self) -> bool:
@@ -48,21 +48,17 @@ class MathOptions:
     """What counts as the same answer. The defaults are math-verify's."""
 
     rounding: int = 6  # a decimal equals an exact number that agrees with it to so many places
-    tolerance: float = (
-        0.0  # the relative difference between two numbers that is forgiven. 0 forgives none.
-    )
+    tolerance: float = 0.0  # the relative difference by which equal numbers may differ
     units: bool = True  # whether `5 cm` equals `5`. Different units are different in any case.
-    ordered_tuples: bool = (
-        True  # whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order.
-    )
+    # Whether `(1, 2)` differs from `(2, 1)`. Sets, and lists without brackets, have no order.
+    ordered_tuples: bool = True
     percent: bool = False  # whether `7%` equals `7`. A gold of `7%` equals both 7 and 0.07.
     assignments: bool = True  # whether `x = 3` equals `3`
     rename_variables: bool = False  # whether `2x + 1` equals `2y + 1`
-    positive: bool = (
-        False  # whether letters stand for positive numbers, so that the root of x² is x
-    )
-    # Whether an answer must be solved as far as the gold is, so that `2x + 3 = 7` is not `x = 2`: None for no, and for
-    # yes in rewards.
+    # Whether variables stand for positive numbers, so that the root of x² is x.
+    positive: bool = False
+    # Whether an answer must be solved as far as the gold is, so that `2x + 3 = 7` does not equal
+    # `x = 2`. None means False, except in rewards, where it means True.
     solved: bool | None = None
     symbolic: bool = True  # whether undecided pairs go to math-verify in a worker process
 
@@ -79,25 +75,29 @@ class Equality(NamedTuple):
 
 
 class OpenQuestion(NamedTuple):
-    """What only simplification can tell, as it is sent to a worker."""
+    """A comparison that this process leaves to a worker process."""
 
     gold: str
     answer: str
-    gold_is_read: bool  # whether the algebra could read the gold, whatever the worker makes of it
-    # Whether the algebra is left to the worker too, since exact values of the gold, or of the answer, may take long
-    # or need much memory.
+    gold_is_read: bool  # whether our own grammar could read the gold
+    # Whether exact arithmetic on the gold, or on the answer, may take long or need much memory. It
+    # is then left to the worker too.
     gold_is_large: bool = False
     answer_is_large: bool = False
 
 
-def read_simplification(question: OpenQuestion, found: Mapping[str, bool]) -> MathVerdict:
-    """Return the verdict of `symbolic.compare`."""
-    if found["equal"]:
+def read_simplification(question: OpenQuestion, result: Mapping[str, bool]) -> MathVerdict:
+    """Return the verdict on a question, from the result that `symbolic.compare` returned for it.
+
+    The result says whether the two are `equal`, and whether math-verify could read `gold` and
+    `answer`.
+    """
+    if result["equal"]:
         return MathVerdict("equal", "equal by simplification (math-verify)", "symbolic")
-    if not found["gold"] and not question.gold_is_read:
+    if not result["gold"] and not question.gold_is_read:
         reason = "the gold answer cannot be read as mathematics"
         return MathVerdict("gold_unparsable", reason, "symbolic")
-    if not found["answer"]:
+    if not result["answer"]:
         reason = "the answer cannot be read as mathematics"
         return MathVerdict("answer_unparsable", reason, "symbolic")
     return MathVerdict("different", "not equal after simplification (math-verify)", "symbolic")
@@ -107,21 +107,25 @@ SAME: Final = Equality(True, "equal as expressions")
 
 
 def undecided(reason: str) -> Equality:
+    """Return that it is not known whether two sides are equal."""
     return Equality(None, reason)
 
 
 def too_large(error: Exception) -> Equality:
+    """Return that two sides are undecided, because a value is too large to compute."""
     return Equality(None, f"too large: {error}", is_too_large=True)
 
 
 def different(reason: str) -> Equality:
+    """Return that two sides are different."""
     return Equality(False, reason)
 
 
 def combine(findings: list[Equality], *, kind: str) -> Equality:
-    """Return equal if all parts are, different if one is, else the first that is undecided.
+    """Combine the comparisons of the parts of two objects into one of the objects.
 
-    Without parts the outcome is undecided. `kind` says in the reason what consists of the parts.
+    They are equal if all parts are, different if one part is, and else undecided, also if there
+    are no parts. `kind` is what the reason calls the objects, such as "lists".
     """
     if not findings:
         return undecided("there is nothing to compare")

@@ -41,16 +41,16 @@ def verify_many(
     """Return a verdict for each pair of a gold and an answer, in their order."""
     rules = options or DEFAULT
     results = [_compare_here(gold, answer, rules) for gold, answer in pairs]
+    # All questions go to the workers before the first answer is waited for.
     futures = {
         question: _pool().submit(
             *_get_task(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
         )
         for question in _find_questions(results)
     }
-    verdicts = {
-        question: _read_outcome(question, rules, future.result(), timeout)
-        for question, future in futures.items()
-    }
+    verdicts: dict[OpenQuestion, MathVerdict] = {}
+    for question, future in futures.items():
+        verdicts[question] = _read_outcome(question, rules, future.result(), timeout)
     return _fill_in(results, verdicts)
 
 
@@ -123,9 +123,10 @@ def _fill_in(
 
 
 def _compare_here(gold: object, answer: object, options: MathOptions) -> MathVerdict | OpenQuestion:
-    """Return the verdict, if it is cheap or known already; else the question for a worker.
+    """Compare two answers if that is cheap; else return the question for a worker.
 
-    An exception is an error of this pair only: the others of a batch have nothing to do with it.
+    The verdict on a question that a worker answered before is returned at once. An exception
+    becomes a verdict too, so that it does not end the comparison of other pairs.
     """
     try:
         gold_text = _write(gold)
@@ -145,7 +146,10 @@ def _compare_here(gold: object, answer: object, options: MathOptions) -> MathVer
 
 
 def _write(value: object) -> str:
-    """Return a value as answers are written. A list is its items: `[1, 2]` would be an interval."""
+    """Return a value as the text of an answer: a list without brackets, and None as an empty text.
+
+    With brackets, `[1, 2]` would be an interval.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -157,6 +161,7 @@ def _write(value: object) -> str:
 
 @cache_short_texts(32768)
 def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | OpenQuestion:
+    """Compare two texts by exact arithmetic; of a text with a box, only what is in the box."""
     if not answer.strip():
         return MathVerdict("no_answer", "there is no answer", "normalize")
     if not gold.strip():
@@ -172,6 +177,7 @@ def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVer
     if boxed_answer is None:
         boxed_answer = answer
     if (boxed_gold, boxed_answer) != (gold, answer):
+        # What is in the boxes may be plain numbers, which need no algebra.
         verdict = settle(boxed_gold, boxed_answer, options)
         if verdict is not None:
             return verdict
@@ -182,6 +188,7 @@ def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVer
 
 
 def _pool() -> "isolation.Pool":
+    """Return the worker processes, which load math-verify when they start."""
     return isolation.shared_pool("assay.math.symbolic")
 
 
@@ -201,7 +208,7 @@ def _is_large(question: OpenQuestion) -> bool:
 def _read_outcome(
     question: OpenQuestion, options: MathOptions, outcome: "isolation.Outcome", timeout: float
 ) -> MathVerdict:
-    """Return the verdict of a worker, and cache it if it is reproducible."""
+    """Return the verdict of a worker. It is kept unless the worker failed."""
     if _is_large(question):
         verdict = _read_large_outcome(question, outcome, timeout)
     else:
@@ -218,7 +225,7 @@ def _read_large_outcome(
 ) -> MathVerdict:
     """Return the worker's verdict on a pair of which one side is large.
 
-    If the worker failed, the answer is too large, or the gold where only that is large.
+    If the worker failed, the answer is too large to compare, or the gold if only that is large.
     """
     if outcome.ok:
         return MathVerdict(*outcome.value)

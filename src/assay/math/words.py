@@ -11,17 +11,18 @@ class TableRow(NamedTuple):
     """Words or notations of one kind, and a pair of answers that shows what they do."""
 
     kind: str
-    entries: str
-    rule: str
+    entries: str  # the words or notations, some with their meanings
+    rule: str  # what they do, in words
     gold: str
     answer: str
-    same: bool
+    same: bool  # whether the answer equals the gold
 
 
 _TABLES: Final[dict[str, Any]] = read_toml("assay.math", "tables.toml")
 
 
 def _read_rows(name: str) -> tuple[TableRow, ...]:
+    """Return the rows of a table of `tables.toml`."""
     rows: list[TableRow] = []
     for fields in _TABLES[name]:
         row = TableRow(**fields)
@@ -35,11 +36,16 @@ UNIT_TABLES: Final[dict[str, Any]] = _TABLES["units"]
 
 
 def meanings(rows: Sequence[TableRow], kinds: Sequence[str], separator: str) -> dict[str, str]:
-    """Return what each entry of these kinds means: the part after its separator, or itself."""
+    """Return the meanings of all entries in the rows of these kinds.
+
+    An entry is a name, or a name and its meaning with the separator between them. Without a meaning
+    it stands for itself.
+    """
     meaning_by_entry: dict[str, str] = {}
     for row in rows:
         if row.kind not in kinds:
             continue
+        # Words are separated by spaces, phrases of several words by commas.
         are_phrases = ", " in row.entries and separator not in row.entries
         entries = row.entries.split(", " if are_phrases else " ")
         for entry in entries:
@@ -54,10 +60,12 @@ def notations(*kinds: str) -> dict[str, str]:
 
 
 def _words(*kinds: str) -> dict[str, str]:
+    """Return every word of these kinds with what it means."""
     return meanings(WORDS, kinds, "=")
 
 
 def _numbers(kind: str) -> dict[str, int]:
+    """Return every word of this kind with the number that it means."""
     return {word: int(number) for word, number in _words(kind).items()}
 
 
@@ -80,6 +88,7 @@ def _read_phrases() -> dict[str, str]:
 
 
 def _pluralize(noun: str) -> str:
+    """Return the plural of an English noun."""
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"
     if noun.endswith(("s", "x", "ch", "sh", "tomato", "potato")):
@@ -88,6 +97,7 @@ def _pluralize(noun: str) -> str:
 
 
 def _with_plurals(words: dict[str, int]) -> dict[str, int]:
+    """Return the words and their plurals, with the same numbers."""
     return words | {_pluralize(word): value for word, value in words.items()}
 
 
@@ -156,11 +166,12 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 
 def list_words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
     return _WORD.findall(text.casefold())
 
 
 def makes_another(word: str) -> bool:
-    """Return True if a word beside a number makes another number of it."""
+    """Return True if a word beside a number makes another number of it, as `half` does."""
     return word in NO_LABELS - LINKS or word in ("square", "cube")
 
 
@@ -262,10 +273,14 @@ def _is_article(words: list[str], position: int) -> bool:
 
 
 def _is_numeral(words: list[str], position: int) -> bool:
+    """Return True if there is a word at this position, and it is a numeral such as `seven`."""
     return position < len(words) and words[position] in NUMERALS
 
 
 def _may_follow(numeral: int, last: int) -> bool:
-    """Return True if a numeral may follow another: `one` follows `twenty` and `hundred`."""
+    """Return True if a numeral may follow a number word: `one` follows `twenty` and `hundred`.
+
+    Both are given by their values; `last` is 0 if there is no word before.
+    """
     is_after_tens = last % 10 == 0 and numeral < 10 <= last < 100
     return last == 0 or is_after_tens or last >= 100
