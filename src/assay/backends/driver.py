@@ -330,7 +330,7 @@ class _BudgetShares:
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        limited_ledgers = [outer for outer in ledger.chain() if outer.dollars is not None]
+        limited_ledgers = [outer for outer in ledger.self_and_outer() if outer.dollars is not None]
         # Of the budgets around the run, the one with the fewest dollars left; None if there is none.
         self._ledger = min(limited_ledgers, key=lambda limited: limited.left, default=None)
         # The dollars that one rollout costs; None if that is not known yet.

@@ -246,7 +246,7 @@ class Store:
         if not rows:
             return
         columns = ",".join(_COLUMN_NAMES)
-        marks = ",".join([self._mark] * len(_COLUMN_NAMES))
+        marks = ",".join([self._mark] * len(_COLUMN_NAMES))  # a parameter for each column
         query = f"INSERT INTO {self._table} ({columns}) VALUES ({marks}) ON CONFLICT DO NOTHING"
 
         def insert(connection: Any) -> None:

@@ -51,7 +51,7 @@ class Autograder(Grader):
     _overridden_methods: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Set how a subclass is asked, by the methods that it overrides."""
+        """Find which methods a subclass overrides, so that it is asked through these."""
         super().__init_subclass__(**options)
         cls._overridden_methods = _find_overridden(cls)
         if cls._overridden_methods:
@@ -85,12 +85,12 @@ class Autograder(Grader):
     async def grade(
         self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
     ) -> EvaluationReport:
-        """Judge and aggregate one response without a `Rubric`. Failures are raised.
+        """Judge one response by some criteria without a `Rubric`. Failures are raised.
 
         A subclass may override this method, and call it as `super().grade()`.
         """
         if not self._overridden_methods:
-            return await super().grade(to_grade, rubric, query)
+            return await super().grade(to_grade, rubric, query)  # which calls `answer()`
         raise_if_about_steps(rubric)
         # A subclass that calls `super().grade()` passes on only the text and the query. If they are
         # from a rollout that is being judged, its media and fields are known too.

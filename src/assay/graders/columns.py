@@ -24,19 +24,20 @@ _escape_tags = make_tag_escaper("column", "passage", "turn", "part")
 
 
 def fill_requirement(criterion: Criterion, row: Mapping[str, Any]) -> Criterion:
-    """Return the question that a criterion with placeholders asks about a row.
+    """Return a criterion with the values of a row in place of its placeholders, such as `{topic}`.
 
-    The values are in fences, since they may come from anywhere. Raises `ColumnError` if the row
-    lacks a column.
+    The values are put in fences, since the model under test may have written them. Raises
+    `ColumnError` if the row lacks a column.
     """
     template = parse_template(criterion.requirement or "")
     requirement = template.fill(row)
     fenced = template.fill(row, write_value=fence_value)
     if fenced != requirement:
         requirement = f"{fenced}\n\n{system_prompt('filled')}"
-    question = criterion.with_fields(requirement=requirement)
-    question.memo["template_hash"] = criterion.question_hash
-    return question
+    filled = criterion.with_fields(requirement=requirement)
+    # The hash of the template, which is the same for all rows, identifies the question in a run.
+    filled.memo["template_hash"] = criterion.question_hash
+    return filled
 
 
 def show_reference(
@@ -51,16 +52,17 @@ def show_reference(
     A column is a text, a number, messages, or a list of passages; media in it are attached. There is
     at least one column. Raises `ColumnError` if the row lacks one.
     """
-    writer = _ReferenceWriter()
     values = [find_column(row, column) for column in columns]
     for column, value in zip(columns, values, strict=True):
         if isinstance(value, str) and not value.strip():
             raise empty_column_error(column)
-    is_plain = isinstance(values[0], str | int | float)
-    # The prompts of judges say that a reference is an answer. Anything else needs its name.
-    if tuple(columns) == ("answer",) and is_plain:
+    is_only_answer = tuple(columns) == ("answer",)
+    if is_only_answer and isinstance(values[0], str | int | float):
+        # The prompts of judges say that a reference is an answer. Any other column needs a tag with
+        # its name.
         reference = format_column(values[0])
         return replace(judge_input, reference=reference, reference_is_tagged=False)
+    writer = _ReferenceWriter()
     texts: list[str] = []
     for column, value in zip(columns, values, strict=True):
         name = column.replace('"', "&quot;").replace("<", "&lt;")
@@ -110,9 +112,9 @@ class _ReferenceWriter:
         return "\n".join(passages)
 
     def _write_messages(self, messages: Sequence[object]) -> str:
-        """Return messages as a transcript without reasoning.
+        """Return messages as a transcript, with an address for each part and without reasoning.
 
-        Their addresses start with `r`, since those of the response start with `m`.
+        The addresses start with `r`, since those of the response start with `m`.
         """
         parts: list[Part] = []
         for part in read_parts(None, list(messages)):
@@ -120,7 +122,8 @@ class _ReferenceWriter:
                 continue
             address = self._rename(part.address)
             call = self._rename(part.call) if part.call else ""
-            # Like a prompt, it is from the data, and may name files in the media folder.
+            # The messages are from the data, as the prompt is. So they may name files in the media
+            # folder, which a response may not.
             part = part._replace(address=address, call=call, in_prompt=True)
             parts.append(part)
             if part.kind in MEDIA_KINDS:

@@ -44,8 +44,8 @@ class Composite(BuiltInGrader):
             normalize = graders[0].normalize
         super().__init__(normalize=normalize, length_penalty=length_penalty)
         self.inner = tuple(graders)
-        # Whether a grader inside returns one report for all criteria. The composite then does too;
-        # a composite such as `EarlyStop` does so even if the grader inside does not.
+        # Whether a grader inside returns one report for all criteria instead of a score for each.
+        # The composite then does too. Some, such as `EarlyStop`, always do.
         self.inner_returns_report = any(grader.returns_report for grader in graders)
         if self.inner_returns_report:
             self.returns_report = True
@@ -60,6 +60,7 @@ class Composite(BuiltInGrader):
         return f"{type(self).__name__}({', '.join(titles)})"
 
     def models(self) -> tuple[Model, ...]:
+        """Return the models that the graders inside ask."""
         models: list[Model] = []
         for grader in self.inner:
             models += grader.models()

@@ -147,8 +147,11 @@ class Anchored(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        """Return the answer of a grader that is shown all anchors except those on this response."""
-        # An anchor of a conversation may hold only the last reply.
+        """Return the grader's answer, with the judged examples (anchors) in its system prompt.
+
+        An anchor about this very response is left out, since it would give away the verdict.
+        """
+        # An anchor about a conversation may hold only the last reply.
         last_reply = completion_text(judge_input.fields.get("completion"))
         judged_texts = {judge_input.text.strip(), last_reply.strip()}
         other_anchors = [

@@ -150,11 +150,12 @@ class _Progress:
         return len(results) == 1
 
     def _list_extremes(self) -> "list[_Assumption]":
-        """Return the assumptions about the open criteria that lead to the most different results.
+        """Return the assumptions about the open criteria that give the highest and lowest results.
 
-        The weight of a criterion that does not apply is left out when the score is normalised. So
-        if "not applicable" is allowed, the list also has the cases in which the open criteria of
-        positive weight do not apply, those of negative weight (the faults) do not, or both.
+        These are the best and the worst scores. A criterion that does not apply changes the result
+        in another way: its weight is left out when the score is normalised. So if "not applicable"
+        is allowed, the list also has the cases in which the open criteria of positive weight do not
+        apply, those of negative weight (the faults) do not, or both.
         """
         applies_options = [True]
         if any(criterion.allow_na for criterion in self.criteria):
@@ -252,9 +253,9 @@ class _Progress:
         return lines
 
     def _get_pass_or_fail(self, passes: bool) -> dict[str, Any]:
-        """Return the fields of a report that passes a threshold, or fails.
+        """Return the fields of the report with a threshold, by whether the response passes it.
 
-        The score is 1 or 0, and the weighted sum is as if all criteria were met, or none.
+        The score is 1 or 0. The weighted sum is as if the response met all criteria, or none.
         """
         weights = [criterion.weight for criterion in self.criteria if criterion.counts]
         totals = totals_from_share(float(passes), weights)

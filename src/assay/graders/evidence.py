@@ -117,10 +117,10 @@ def is_found(citation: Citation) -> bool:
 
 
 def _look_up(address: str, quote: str, parts: Sequence[Part]) -> Citation:
-    """Return the citation of the part or message with this address, among these parts.
+    """Return a citation of the part or the whole message with this address.
 
-    With a quotation, it has the span of the quotation in the text of the part. If the part does not
-    exist, or the quotation is not in it, the citation has `found: False`.
+    With a quotation, the citation has its span in the text of the part. If there is no such part
+    among `parts`, or the quotation is not in it, the citation has `found: False`.
     """
     cited_parts = [part for part in parts if address in (part.address, part.message)]
     if not quote:
@@ -130,17 +130,25 @@ def _look_up(address: str, quote: str, parts: Sequence[Part]) -> Citation:
     for part in cited_parts:
         if part.kind in MEDIA_KINDS:  # it has no text in which the quotation could be looked for
             return {"part": part.address, "quote": quote}
-        # A letter would be found in nearly every word.
-        is_short_word = len(quote) < _MIN_QUOTE_LENGTH and _WORD.search(quote) is not None
-        start = -1 if is_short_word else part.text.find(quote)
-        if start >= 0:
-            end = start + len(quote)
-            return {"part": part.address, "quote": quote, "start": start, "end": end}
-        span = _find_quote(quote, part.text)
+        span = _find_exact_quote(quote, part.text) or _find_quote(quote, part.text)
         if span is not None:
             start, end = span
             return {"part": part.address, "quote": quote, "start": start, "end": end}
     return {"part": address, "quote": quote, "found": False}
+
+
+def _find_exact_quote(quote: str, text: str) -> tuple[int, int] | None:
+    """Return start and end of a quotation that is in a text character by character; else None.
+
+    A very short word is not looked for: it would be found inside nearly every other word.
+    """
+    is_short_word = len(quote) < _MIN_QUOTE_LENGTH and _WORD.search(quote) is not None
+    if is_short_word:
+        return None
+    start = text.find(quote)
+    if start < 0:
+        return None
+    return start, start + len(quote)
 
 
 def _look_up_quotations(reason: str, text: str, response: Sequence[Part]) -> list[Citation]:
@@ -199,9 +207,10 @@ def _list_quotes(reason: str) -> list[str]:
 
 
 def _find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Return start and end of a quotation in a text; None if it is not there.
+    """Return start and end of a quotation in a text, by its words; None if it is not there.
 
-    If the quotation has ellipses, the passages between them have to occur in this order.
+    Case and punctuation are ignored. If the quotation has ellipses, the passages between them have
+    to occur in this order.
     """
     index = _index_words(text)
     first_start: int | None = None

@@ -114,8 +114,8 @@ def attach_tokens(reply: Reply) -> Any:
 def _cut_tokens(tokens: Sequence[Token], start: int) -> list[Token]:
     """Return the tokens from the character at `start` of their joined text on.
 
-    If this character is inside a token, only the rest of the token is kept, and the rest of those
-    alternatives that start with the same characters.
+    If this character is inside a token, only the rest of that token is kept. Of its alternatives,
+    those are kept that start with the same characters, also without them.
     """
     token_start = 0
     for index, token in enumerate(tokens):

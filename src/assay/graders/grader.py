@@ -298,25 +298,26 @@ def complete_report(
             raise JudgeError(
                 f"the grader's report has a score of {format_value(number)}: give a finite number"
             )
-    # `aggregate()` has set these already.
+    # Only `aggregate()` sets these fields, and it leaves out nothing.
     is_complete = report.gain or report.loss or report.asked or report.unneeded
     if is_complete:
         return report
     scale = scale or report.scale
     weights = [criterion.weight for criterion in criteria if criterion.counts]
-    gain, loss = stakes(weights)
+    gain, loss = stakes(weights)  # the largest possible ones
     worth = None  # the weighted sum that corresponds to the score
     if report.score is not None:
         worth = denormalise(report.score, gain, loss, scale)
     lines = _complete_lines(report, criteria)
     unanswered_lines = [line for line in lines or () if line.counted and not line.answered]
 
-    score = report.score
-    raw_score = report.raw_score
-    if raw_score is None:
-        raw_score = worth or 0.0
-    answered = max(0, len(weights) - len(unanswered_lines))
-    if not weights or not report.scored:
+    if weights and report.scored:
+        score = report.score
+        raw_score = report.raw_score
+        if raw_score is None:
+            raw_score = worth or 0.0
+        answered = max(0, len(weights) - len(unanswered_lines))
+    else:  # the rollout has no score
         score = None
         raw_score = None
         answered = 0
@@ -338,7 +339,7 @@ def complete_report(
 def _complete_lines(
     report: EvaluationReport, criteria: Sequence[Criterion]
 ) -> list[CriterionReport] | None:
-    """Return the lines of a report; a line that has only a verdict gets the value of the verdict.
+    """Return the lines of a report, one per criterion; one with only a verdict gets its value.
 
     If there is not one line per criterion, they are returned unchanged. Returns None if the report
     has no lines.

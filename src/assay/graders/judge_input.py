@@ -284,9 +284,9 @@ def _build_from_parts(
 
 
 def _write_single_reply(response: Sequence[Part]) -> str | None:
-    """Return a response of one message, which is reasoning and text, as two sections in tags.
+    """Return a response that is one message with reasoning as two sections in tags.
 
-    None if it is anything else.
+    None if the response has several messages, other parts than reasoning and text, or no reasoning.
     """
     texts: dict[str, list[str]] = {"thinking": [], "text": []}
     for part in response:
@@ -310,7 +310,11 @@ _HIDDEN_KINDS: Mapping[str, frozenset[str]] = {
 def _select_parts(
     parts: Sequence[Part], shows: Shows, *, has_prompt: bool, shows_thinking: bool
 ) -> list[Part]:
-    """Return the parts that are shown to judges. `has_prompt` tells whether the rollout has one."""
+    """Return the parts of a rollout that judges are shown.
+
+    `shows` are options such as `last` or `no_tools`, and `has_prompt` says whether the rollout has
+    a prompt. Reasoning is left out unless `shows_thinking`.
+    """
     if "last" in shows:
         parts = _select_last(parts, has_prompt=has_prompt)
     hidden: set[str] = set() if shows_thinking else {"thinking"}

@@ -145,7 +145,7 @@ class Panel(Composite):
         return [Score(report.score, report.reason)]
 
     def _combine(self, criterion: Criterion, answers: Sequence[Score]) -> Score:
-        """Return the result of the vote on a criterion, given one answer per judge."""
+        """Return the score that a vote on a criterion results in, given one answer per judge."""
         votes: list[Vote] = []
         for index, score in enumerate(answers):
             vote = Vote(voter=self.names[index], score=score, weight=self.weights[index])
@@ -258,7 +258,10 @@ class Swapped(Panel):
         quorum: int = 1,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """With `quorum=2` a criterion needs an answer in both orders."""
+        """Ask `judge` about every criterion in the usual order and in the opposite one.
+
+        `rule` says how the two answers become one. With `quorum=2` a criterion needs both.
+        """
 
         def reverse_choices(options: JudgeOptions) -> JudgeOptions:
             return replace(options, reverse=not options.reverse)

@@ -100,10 +100,10 @@ def plan_pieces(
 
 
 def _compute_capacity(grader: BatchGrader[Any], window: int, other_texts: Sequence[str]) -> int:
-    """Return how many bytes of a window are left for a piece.
+    """Return how many bytes of the judged text fit into one prompt.
 
-    The rest is for the instructions of the judge and for `other_texts`. The capacity is negative
-    if these do not fit.
+    `window` is the number of tokens that the judge takes. The rest of it is for the instructions of
+    the judge and for `other_texts`. The result is negative if these alone do not fit.
     """
     capacity = int(_FILLED_SHARE * window * _BYTES_PER_TOKEN)
     instructions = [
@@ -178,13 +178,13 @@ class PieceReader:
         return dict(zip(indices, scores, strict=True))
 
     async def _combine(self, criterion: Criterion, piece_scores: Sequence[PieceScore]) -> Score:
-        """Return the final score of a criterion, given its scores on the pieces.
+        """Return the final score of a criterion, given its scores on the pieces of a long text.
 
-        If the pieces agree and cite nothing, it is their score. Otherwise the judge is shown the
-        cited passages and asked for a final answer. As long as the passages do not fit into one
-        prompt, they are read in pieces again, which cite fewer passages.
+        If all pieces got the same verdict and no citations, it is their score. Otherwise the judge
+        is shown the cited passages and asked for a final answer. As long as the passages do not fit
+        into one prompt, they are read in pieces again, in which the judge cites fewer passages.
         """
-        note = f"read in {format_count(len(piece_scores), 'piece')}"
+        note = f"read in {format_count(len(piece_scores), 'piece')}"  # for the reason
         for _ in range(_MAX_READINGS):
             failed_score = _find_failed_score(piece_scores)
             if failed_score is not None:
@@ -208,7 +208,10 @@ class PieceReader:
     async def _get_final_answer(
         self, criterion: Criterion, passages: Sequence[Span], verdicts: str
     ) -> Score:
-        """Ask about a criterion, showing cited passages and the list of verdicts on the pieces."""
+        """Ask for the final score of a criterion, after its scores on the pieces of the text.
+
+        The judge is shown the passages that it cited in the pieces, and the list of its verdicts.
+        """
         [score] = await self._ask(
             [criterion],
             _join_by_part(passages),
@@ -389,10 +392,10 @@ def _split_part(part: Part, capacity: int) -> Iterator[Span]:
 
 
 def _find_overlap(piece: Sequence[Span], capacity: int) -> list[Span]:
-    """Return the last spans of a piece, which the next piece repeats.
+    """Return the last spans of a piece, which the next piece repeats, so that no context is lost.
 
-    Spans are taken from the end until they are large enough, or the next one would make them too
-    large.
+    Spans are taken from the end until they are large enough together, or one more would make them
+    too large.
     """
     min_size = _OVERLAP_SHARE * capacity
     max_size = _WHOLE_SHARE * capacity
@@ -421,8 +424,8 @@ def _join_adjacent(spans: Sequence[Span]) -> list[Span]:
 def select_passages(piece_scores: Sequence[PieceScore], capacity: int) -> list[list[Span]]:
     """Return the cited passages, and the end of the text, in pieces of at most `capacity` bytes.
 
-    They have as much text around them as fits into one piece. If they do not fit with the least
-    of it, there are several pieces.
+    The passages have as much text around them as fits into one piece. If they do not fit into one
+    even with the least text around them, there are several pieces.
     """
     pieces: list[list[Span]] = []
     for context_length in _CONTEXT_LENGTHS:
@@ -484,7 +487,7 @@ def _find_passages(piece_scores: Sequence[PieceScore], context_length: int) -> l
 
 
 def _with_context(part: Part, start: int, end: int, context_length: int) -> Span:
-    """Return a passage of a part with the text around it; if the part is short, all of it."""
+    """Return a passage of a part with the text around it; of a short part, return all of it."""
     length = len(part.text)
     if length <= 4 * context_length:
         return Span(part, 0, length)

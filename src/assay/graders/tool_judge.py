@@ -53,6 +53,7 @@ class LookLimits:
     dollars: float | None = None  # None applies only the limit of the run
 
     def __post_init__(self) -> None:
+        """Raise `ValueError` for a limit within which a judge could not answer."""
         minimums = {"turns": 2, "looks": 1, "characters": 1, "seconds": 0, "dollars": 0}
         for name, minimum in minimums.items():
             value = getattr(self, name)
@@ -212,7 +213,7 @@ class _Conversation:
         If there is none within the limits, the error says how many tools the judge called.
         """
         if is_dry_run():
-            # `_converse()` ends at its first call, which raises. So it counts only one turn.
+            # The first call of `_converse()` raises in a dry run, so that counts only one turn.
             await self._count_other_turns(request)
         try:
             return await self._converse(request)

@@ -244,24 +244,31 @@ class Ranking(_GroupJudge):
             else:
                 texts_to_grade.add(text)
 
-        batches = self._draw_batches(sorted(texts_to_grade))
+        batches = self._draw_batches(sorted(texts_to_grade))  # one for each call
         if batches:
-
-            async def grade_batch(batch: Sequence[str]) -> dict[str, Score]:
-                return await self._grade(batch, subject)
-
-            judged_scores: dict[str, Score] = {}
-            for batch_scores in await run_concurrently(grade_batch, batches):
-                judged_scores.update(batch_scores)
+            judged_scores = await self._grade_batches(batches, subject)
         else:
             # There is at most one text to grade, so no judge is asked.
             only_score = Score(1.0, "the only response that says anything")
             judged_scores = dict.fromkeys(texts_to_grade, only_score)
         for text, score in judged_scores.items():
             scores_by_text[text] = score
-            if score.value is not None:
+            if score.value is not None:  # it is None if the judge gave no grade
                 grades_by_text[text] = score.value
         return self._rank(responses, scores_by_text, grades_by_text, call_count=len(batches))
+
+    async def _grade_batches(
+        self, batches: Sequence[Sequence[str]], subject: _Subject
+    ) -> dict[str, Score]:
+        """Grade the texts of each batch in one call; return the scores by text."""
+
+        async def grade_batch(batch: Sequence[str]) -> dict[str, Score]:
+            return await self._grade(batch, subject)
+
+        scores_by_text: dict[str, Score] = {}
+        for batch_scores in await run_concurrently(grade_batch, batches):
+            scores_by_text.update(batch_scores)
+        return scores_by_text
 
     def _draw_batches(self, texts: Sequence[str]) -> list[list[str]]:
         """Shuffle the texts, and split them into one batch per call; fewer than two need no call."""
@@ -274,7 +281,10 @@ class Ranking(_GroupJudge):
         return [shuffled[start::batch_count] for start in range(batch_count)]
 
     async def _grade(self, texts: Sequence[str], subject: _Subject) -> dict[str, Score]:
-        """Grade texts in one call; return the scores by text."""
+        """Grade texts in one call; return the scores by text.
+
+        The judge is shown all texts, and asked one criterion about each of them.
+        """
         candidates: list[str] = []
         criteria: list[Criterion] = []
         for number, text in enumerate(texts, start=1):
@@ -391,6 +401,7 @@ class Tournament(_GroupJudge):
         self.swap = swap
 
     def _make_criterion(self, requirement: str) -> Criterion:
+        """Return the criterion that a judge is asked in a game: the better response."""
         return Criterion(
             requirement=f"The first response does this better than the second: {requirement}",
             choices=CHOICES,
@@ -482,7 +493,7 @@ class Tournament(_GroupJudge):
             return await self._compare(responses[first], responses[second], subject)
 
         scores = await run_concurrently(play, distinct_pairs)
-        # The score of each game, by player and opponent, from the player's point of view.
+        # The score of each game from the point of view of a player, by player and opponent.
         scores_by_player: dict[tuple[int, int], Score] = {}
         for (first, second), score in zip(distinct_pairs, scores, strict=True):
             scores_by_player[second, first] = _swap_sides(score)

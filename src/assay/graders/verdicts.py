@@ -288,7 +288,7 @@ def _find_wrong_type(score: Score) -> str | None:
     if type(score.asked) is not bool:
         return f"asked is {format_value(score.asked)}, not True or False"
     if score.lines == () and score.citations == ():
-        return None
+        return None  # as in most scores
     lines: object = score.lines
     if not isinstance(lines, tuple | list):
         return f"lines are {format_value(lines)}, not a list of report lines"

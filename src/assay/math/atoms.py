@@ -74,7 +74,10 @@ def constant_term(polynomial: Polynomial) -> fmpq:
 
 
 def find_powers(polynomial: Polynomial) -> dict[int, int]:
-    """Return the highest power of each atom in a polynomial, by the number of the atom."""
+    """Return the highest power of each atom in a polynomial, by the number of the atom.
+
+    An atom is a number that is not taken apart, such as x, π or √2.
+    """
     degrees = reversed(polynomial.degrees())  # the ring lists the last atom first
     return {atom: power for atom, power in enumerate(degrees) if power > 0}
 
@@ -128,7 +131,10 @@ class Atoms:
         return number
 
     def _is_complex_key(self, kind: str, *arguments: Any) -> bool:
-        """Return True if an atom of this kind with these arguments may be complex."""
+        """Return True if an atom may be complex, even where all variables are real.
+
+        It is given by its kind and its arguments: "root" and -2, 4 for the fourth root of -2.
+        """
         if kind in _MAYBE_COMPLEX:
             return True
         if kind == "power" and isinstance(arguments[0], Ratio):
@@ -147,13 +153,13 @@ class Atoms:
         return differentiate(self._numbers["i",], self.reduce(polynomial))
 
     def kinds_in(self, *polynomials: Polynomial) -> set[str]:
-        """Return the kinds of all atoms in some polynomials."""
+        """Return the kinds of all atoms in some polynomials, such as "symbol", "pi" and "root"."""
         return {
             self.keys[atom][0] for polynomial in polynomials for atom in find_powers(polynomial)
         }
 
     def may_be_complex(self, *polynomials: Polynomial) -> bool:
-        """Return True if a polynomial may be complex even where all variables are real."""
+        """Return True if one of the polynomials may be complex where all variables are real."""
         if not self._complex_atoms:
             return False
         for polynomial in polynomials:
@@ -241,7 +247,10 @@ class Atoms:
         return self.multiply(first, Ratio(second.bottom, divisor))
 
     def raise_to(self, ratio: Ratio, power: int) -> Ratio:
-        """Raise a ratio to a whole power, which may be negative."""
+        """Raise a ratio to a whole power, which may be negative.
+
+        Raises `TooComplexError` before a power is written out that would be too long.
+        """
         if power < 0:
             return self.divide(constant(1), self.raise_to(ratio, -power))
         number = to_rational(ratio)

@@ -145,10 +145,10 @@ def _gives(equation: tree.Relation, name: tree.Node) -> bool:
     """
     first = equation.sides[0]
     last = equation.sides[-1]
-    is_other_name = not isinstance(name, tree.Symbol) and tree.is_assignment(equation)
-    is_number_of_letter = isinstance(first, tree.Symbol) and not tree.find_symbols(last)
-    if is_other_name or is_number_of_letter:
-        return True
+    if isinstance(first, tree.Symbol) and not tree.find_symbols(last):
+        return True  # a letter and a number, whatever the letter is
+    if not isinstance(name, tree.Symbol) and tree.is_assignment(equation):
+        return True  # the gold's name is longer, such as `f(x)`, and the answer has another one
     return _is_solved_for(name, first, last) or _is_solved_for(name, last, first)
 
 

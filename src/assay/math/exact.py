@@ -131,8 +131,8 @@ class Form(Atoms):
             return self._complex_exponential(exponent)
         if power is None:
             base_ratio = self.evaluate(base)
-            is_unknown_number = to_rational(base_ratio) is None and not tree.find_symbols(base)
-            if is_unknown_number and _find_sign(base) < 0:
+            is_irrational_number = to_rational(base_ratio) is None and not tree.find_symbols(base)
+            if is_irrational_number and _find_sign(base) < 0:
                 raise TooComplexError("a negative number to a power")
             return self._general_power(base_ratio, exponent)
         if abs(power.p) > _MAX_POWER:
@@ -200,9 +200,10 @@ class Form(Atoms):
         `values` are the exact forms of both arguments.
         """
         for argument, value in zip(arguments, values, strict=True):
-            # The logarithm of a product is the sum of logarithms only for positive factors.
-            is_unknown_number = to_rational(value) is None and not tree.find_symbols(argument)
-            if is_unknown_number and _find_sign(argument) < 0:
+            # A logarithm is split into those of factors, which holds only for positive numbers. The
+            # sign of a number such as 1 - √2 has to be computed for that.
+            is_irrational_number = to_rational(value) is None and not tree.find_symbols(argument)
+            if is_irrational_number and _find_sign(argument) < 0:
                 raise TooComplexError("the logarithm of a negative number")
         argument_log, base_log = [self._natural_log(value) for value in values]
         return self.divide(argument_log, base_log)
@@ -347,9 +348,10 @@ class Form(Atoms):
         return self.divide(top_root, bottom_root)
 
     def _root_of_polynomial(self, polynomial: Polynomial, index: int) -> Ratio:
-        """Return the root of a polynomial: of its number, of its atoms and of the rest.
+        """Return the root of a polynomial, as a product of simpler roots.
 
-        The rest is taken as positive, unless it is 1 or -1.
+        The polynomial is a number times powers of atoms (parts such as x and π) times a rest. Each
+        of these has a root of its own. The rest is taken as positive, unless it is 1 or -1.
         """
         number, atom_powers, rest = self._split_factors(polynomial)
         result = constant(1)
@@ -414,8 +416,9 @@ class Form(Atoms):
     def _split_factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
         """Split a polynomial into a positive number, powers of positive atoms, and the rest.
 
-        The powers are by atom. The rest has whole coefficients without a common factor. Raises
-        `TooComplexError` if an atom is a factor and not known to be positive.
+        6x²y + 4x² is 2 · x² · (3y + 2). The powers are by the number of the atom. The rest has
+        whole coefficients without a common factor. Raises `TooComplexError` if an atom is a factor
+        and not known to be positive.
         """
         # The common factor of fractions such as 4/3 and 6/5 is gcd(4, 6)/lcm(3, 5).
         coefficients = polynomial.coeffs()
@@ -428,9 +431,9 @@ class Form(Atoms):
         return number, find_powers(common_monomial), rest
 
     def _assume_positive(self, polynomial: Polynomial) -> None:
-        """Take the variables of a polynomial as positive.
+        """Take the variables of a polynomial as positive, and remember that.
 
-        Raises `TooComplexError` if it has other atoms that are not known to be positive.
+        Raises `TooComplexError` if other parts of it, such as a sine, are not known to be positive.
         """
         for atom in find_powers(polynomial):
             kind = self.keys[atom][0]
@@ -448,9 +451,10 @@ class Form(Atoms):
         )
 
     def _log_of_polynomial(self, polynomial: Polynomial) -> Ratio:
-        """Return ln of a polynomial: the sum of the logarithms of its number, atoms and rest.
+        """Return ln of a polynomial as a sum of simpler logarithms.
 
-        The rest is everything that is not a factor of all terms.
+        The polynomial is a number times powers of atoms (parts such as x and π) times a rest. Each
+        of these has a logarithm of its own.
         """
         if polynomial == 1:
             return constant(0)
@@ -470,9 +474,10 @@ class Form(Atoms):
         return self.add(total, self.atom("ln", Ratio(rest, ONE)))
 
     def _log_of_atom(self, atom: int) -> Ratio:
-        """Return ln of an atom: 1 for e, u for e^u, (ln p)/n for a root, u·ln p for p^u.
+        """Return ln of an atom, a part that is not taken apart; `atom` is its number.
 
-        For any other atom it is a new atom.
+        It is 1 for e, u for e^u, (ln p)/n for the n-th root of p, u·ln p for p^u, and a new atom
+        for any other.
         """
         match self.keys[atom]:
             case ("e",):
@@ -598,7 +603,7 @@ class Form(Atoms):
 
     def _find_direction_of_turn(self, turn: fmpq) -> _Direction:
         """Return the cosine and the sine of turn·π, written with roots where that is simple."""
-        turn -= 2 * (turn / 2).floor()
+        turn -= 2 * (turn / 2).floor()  # now from 0 to 2: a whole turn changes nothing
         if turn >= 1:
             opposite = self._find_direction_of_turn(turn - 1)
             return _Direction(self.negate(opposite.cosine), self.negate(opposite.sine))
@@ -642,7 +647,7 @@ class Form(Atoms):
         return None
 
     def _make_direction(self, angle: Ratio) -> _Direction:
-        """Return the cosine and the sine of an angle as two atoms, whose squares add up to 1."""
+        """Return cosine and sine of an angle as two unknown numbers, whose squares add up to 1."""
         sine = self.atom("sin", angle)
         squared_cosine = self.subtract(constant(1), self.multiply(sine, sine))
         cosine = self.atom("cos", angle, equation=(2, squared_cosine.top))

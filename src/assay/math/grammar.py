@@ -479,7 +479,7 @@ class Grammar(TokenReader):
             return False
         if token.value in ORDINALS:
             return True
-        # `5 cm` ends with its unit, and `5 cm x` is a product of variables.
+        # A unit ends its value, so only words, certain signs or nothing may follow it.
         following = self.peek(1)
         ends_value = (
             following.kind in ("end", "text", "word") or following.value in _SIGNS_BEHIND_UNITS
@@ -708,11 +708,9 @@ class Grammar(TokenReader):
     def _read_label(self) -> str:
         """Read a name: a group in braces, or one character."""
         if not self.take("{"):
-            token = self.advance()
-            if token.kind == "word" and len(token.value) > 1:
-                self.position -= 1
+            if self.token.kind == "word" and len(self.token.value) > 1:
                 return self.take_first_character()
-            return token.value.strip()
+            return self.advance().value.strip()
         parts: list[str] = []
         while not self.take("}"):
             parts.append(self.advance().value.strip())

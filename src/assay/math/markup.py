@@ -230,7 +230,10 @@ def _name_environment(array: re.Match[str]) -> str:
 
 
 def _mark_unit(match: re.Match[str]) -> str:
-    """Return roman letters behind a value as a unit, except those that stand for e, i and d."""
+    r"""Return `\mathrm{cm}` behind a value as text, which marks it as a unit.
+
+    The letters e, i and d stand for the number e, the imaginary unit and a differential.
+    """
     letters = match[1].strip()
     before = match.string[: match.start()].rstrip()[-1:]
     follows_value = before != "" and before in "0123456789)}/"

@@ -69,7 +69,8 @@ def _is_known(token: MathToken) -> bool:
         case "command" | "sign":
             return token.value in _KNOWN
         case "word":
-            # math-verify leaves out a name without a backslash, and `of` is two letters to us.
+            # A long word may be the name of a function without its backslash, which math-verify
+            # leaves out. A short one such as `of` is read as a product of letters.
             return len(token.value) <= _MAX_WORD_LENGTH and token.value not in _ENGLISH_WORDS
         case _:
             return True

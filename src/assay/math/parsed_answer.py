@@ -68,9 +68,9 @@ class ParsedAnswer:
 
     @cached_property
     def is_expression(self) -> bool:
-        """Whether it is one expression, which math-verify may be asked about.
+        """Whether it is one expression, about which math-verify can be trusted.
 
-        An expression of infinity has no value that could be proven, but for math-verify ∞^0 is 1.
+        It cannot be trusted about infinity: it takes ∞^0 for 1, which has no value.
         """
         if self.tree is None:
             return is_expression(self.text, is_read=False)
@@ -138,15 +138,20 @@ class ParsedAnswer:
     @cached_property
     def _readings_of_text(self) -> tuple[Node, ...]:
         """The trees of other ways to read the text, which do not depend on the other answer."""
+        # `2 hours 30 minutes` in its other units; the first one is read already.
         readings: list[Node] = [*_read_compound_quantity(self.text)[1:]]
+        # `9C3` as a binomial coefficient, and not as a product.
         with_binomials = _write_binomials(self.text)
         if with_binomials != self.text:
             readings += _parse_if_readable(with_binomials)
+        # `A(1, 2)` as the point A = (1, 2).
         point = _NAMED_POINT.fullmatch(self.text)
         if point is not None:
             readings += _parse_if_readable(f"{point[1]}={point[2]}")
+        # `1/2x` as half of x.
         if self.is_ambiguous:
             readings += _parse_if_readable(self.text, loose=True)
+        # `1,234` as two numbers.
         if re.search(r"\d,\d{3}", self.text):
             lists = _parse_if_readable(self.text, grouped=False)
             readings += [tree for tree in lists if isinstance(tree, Listing)]
@@ -536,7 +541,10 @@ _PERIOD_IN_BRACKETS: Final = re.compile(r"([-+]?\d+\.\d*)\((\d+)\)")
 
 
 def _mend(text: str) -> str:
-    r"""Return the text without slips that change nothing: doubled backslashes, `√2.]`, `15th`."""
+    r"""Return the text with slips of typing and unusual notations replaced by the usual ones.
+
+    None of them changes the answer: doubled backslashes, the point of `√2.]`, the ending of `15th`.
+    """
     text = _LIBRARY.sub("", text.strip().lstrip("#").strip())
     text = _remove_leading_text(text)
     text = _CHINESE_UNIT.sub(_write_chinese_unit, text)
@@ -586,12 +594,14 @@ def _write_chinese_unit(match: re.Match[str]) -> str:
 
 def _mend_numerals(text: str) -> str:
     """Return the text with numerals as LaTeX writes them in English: `1234.5`, `1011_{2}`."""
+    # Numerals with a base: `(1011)_2`, `1011_{\text{two}}`, `1011 base 2`.
     text = _NUMERAL_IN_BRACKETS.sub(lambda match: f"{match[1] or match[2]}_", text)
     text = _SPELLED_BASE.sub(_write_base, text)
     base_in_words = _BASE_IN_WORDS.fullmatch(remove_text_commands(text))
     if base_in_words is not None:
         digits, base = base_in_words.groups()
         text = f"{digits}_{{{NUMERALS.get(base, base)}}}"
+    # Points, commas and apostrophes between digits: `1{,}5`, `1'234'567`, `1.234.567`, `1.234,5`.
     text = _POINT_IN_BRACES.sub(".", text)
     text = _DIGITS_WITH_APOSTROPHES.sub(lambda match: match[0].replace("'", ""), text)
     text = _DIGITS_WITH_POINTS.sub(lambda match: match[0].replace(".", ""), text)
@@ -599,6 +609,7 @@ def _mend_numerals(text: str) -> str:
     if points_and_comma is not None:
         whole, decimals = points_and_comma.groups()
         text = f"{whole.replace('.', '')}.{decimals}"
+    # Recurring digits: `0.1(6)`.
     repeating = _PERIOD_IN_BRACKETS.fullmatch(text)
     if repeating is not None:
         text = rf"{repeating[1]}\overline{{{repeating[2]}}}"

@@ -83,7 +83,8 @@ def _raise_to(base: RationalFunction, exponent: fmpq) -> RationalFunction:
     numerator = numerator**size
     denominator = denominator**size
     if exponent < 0:
-        # The denominator stays a factor, so that it is 0 where the base has no value.
+        # The reciprocal is extended by the old denominator. So the new one is 0 where the base has
+        # no value: (1/x)^(-1) has none at 0, although it is x.
         return denominator * denominator, numerator * denominator
     return numerator, denominator
 

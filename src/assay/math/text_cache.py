@@ -19,6 +19,7 @@ def cache_short_texts(
     """
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        """Return the function with a cache for calls in which all texts are short."""
         call_cached: Any = lru_cache(maxsize=size)(function)
 
         @wraps(function)

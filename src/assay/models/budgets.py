@@ -94,8 +94,10 @@ def is_dry_run() -> bool:
 
 def has_stand_ins() -> bool:
     """Return whether texts stand in here for what a model would have written in a dry run."""
-    ledger = Ledger.current()
-    return ledger is not None and any(level.has_stand_ins for level in ledger.chain())
+    innermost_ledger = Ledger.current()
+    if innermost_ledger is None:
+        return False
+    return any(ledger.has_stand_ins for ledger in innermost_ledger.self_and_outer())
 
 
 def counting_in(ledger: Ledger) -> set_variable[Ledger]:
@@ -108,11 +110,11 @@ def count_request() -> None:
 
     Raises `BudgetExceeded` if one of them allows no more requests.
     """
-    ledger = Ledger.current()
-    if ledger is not None:
-        for each_ledger in ledger.chain():
-            each_ledger.check_requests()
-        ledger.count(requests=1)
+    innermost_ledger = Ledger.current()
+    if innermost_ledger is not None:
+        for ledger in innermost_ledger.self_and_outer():
+            ledger.check_requests()
+        innermost_ledger.count(requests=1)  # which counts it in the outer ones too
 
 
 def count_here(**amounts: Any) -> None:
@@ -124,19 +126,23 @@ def count_here(**amounts: Any) -> None:
 
 @contextmanager
 def open_call(model: str) -> Generator[None]:
-    """List the call inside the block as one that is waited for, in the current ledger and those around it."""
-    ledger = Ledger.current()
-    if ledger is None:
+    """List the call inside the block as one that is waited for.
+
+    It is listed in the current ledger and in those around it. `model` is the name of the model.
+    """
+    innermost_ledger = Ledger.current()
+    if innermost_ledger is None:
         yield
         return
     call = OpenCall(model, time.monotonic())
-    for each_ledger in ledger.chain():
-        each_ledger.open_calls[call] = None
+    ledgers = innermost_ledger.self_and_outer()
+    for ledger in ledgers:
+        ledger.open_calls[call] = None
     try:
         yield
     finally:
-        for each_ledger in ledger.chain():
-            del each_ledger.open_calls[call]
+        for ledger in ledgers:
+            del ledger.open_calls[call]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -187,19 +193,19 @@ async def reserve_dollars(dollars: float) -> AsyncGenerator[None]:
     If there are not enough dollars, this waits for the calls in flight, which may cost less than
     was set aside for them. Raises `BudgetExceeded` if there are no such calls.
     """
-    ledger = Ledger.current()
-    if ledger is None:
+    innermost_ledger = Ledger.current()
+    if innermost_ledger is None:
         yield
         return
-    if dollars == 0 and not ledger.needs_prices:
+    if dollars == 0 and not innermost_ledger.needs_prices:
         # Nothing has to be set aside, and no limit has to be checked.
         yield
         return
     rollout = _current_rollout.get()
     with ExitStack() as release_at_end:
-        for each_ledger in ledger.chain():
-            await each_ledger.reserve(dollars, rollout)
-            release_at_end.callback(each_ledger.release, dollars)
+        for ledger in innermost_ledger.self_and_outer():
+            await ledger.reserve(dollars, rollout)
+            release_at_end.callback(ledger.release, dollars)
         if rollout is not None:
             rollout.reserve(dollars)
             release_at_end.callback(rollout.release, dollars)
@@ -242,8 +248,8 @@ class RolloutSpending:
 
         Returns None if dollars are not limited, or if this is part of another rollout.
         """
-        ledger = Ledger.current()
-        if ledger is None or not ledger.needs_prices:
+        innermost_ledger = Ledger.current()
+        if innermost_ledger is None or not innermost_ledger.needs_prices:
             return None
         is_part_of_rollout = _current_rollout.get() is not None
         if is_part_of_rollout:
@@ -251,10 +257,10 @@ class RolloutSpending:
         rollout = cls()
         try:
             # The outermost ledger first: the dollars of the inner ones are part of its dollars.
-            for each_ledger in reversed(ledger.chain()):
-                if each_ledger.dollars is not None:
-                    await each_ledger.start_rollout(rollout)
-                    rollout._started_in.append(each_ledger)
+            for ledger in reversed(innermost_ledger.self_and_outer()):
+                if ledger.dollars is not None:
+                    await ledger.start_rollout(rollout)
+                    rollout._started_in.append(ledger)
         except BaseException:
             rollout.end()
             raise
@@ -295,7 +301,7 @@ class Ledger:
         parent: Ledger | None = None,
     ) -> None:
         """For the options see `budget`. What is counted here is counted in `parent` as well."""
-        self._outer: tuple[Ledger, ...] = () if parent is None else parent.chain()
+        self._outer: tuple[Ledger, ...] = () if parent is None else parent.self_and_outer()
         self._lock = threading.Lock()
 
         # Limits.
@@ -359,7 +365,7 @@ class Ledger:
         limit = math.inf if self.dollars is None else self.dollars
         return limit - self.spent_before - self.cost - self.reserved
 
-    def chain(self) -> tuple[Ledger, ...]:
+    def self_and_outer(self) -> tuple[Ledger, ...]:
         """Return this ledger and those around it, the innermost first."""
         return (self, *self._outer)
 
@@ -371,7 +377,7 @@ class Ledger:
           adds 1 to `errors["Refused"]`. An empty text is not counted.
         - A whole `Counter`, such as that of another ledger, is added key by key.
         """
-        for ledger in self.chain():
+        for ledger in self.self_and_outer():
             with ledger._lock:
                 for name, amount in amounts.items():
                     count = getattr(ledger, name)
@@ -390,7 +396,7 @@ class Ledger:
         `cost` is None if the price is not known. This does the same as `count` in a third of the
         time.
         """
-        for ledger in self.chain():
+        for ledger in self.self_and_outer():
             with ledger._lock:
                 ledger.calls += 1
                 ledger.usage += usage
@@ -429,7 +435,7 @@ class Ledger:
 
         Raises `BudgetExceeded` if waiting cannot help. The ledger is locked.
         """
-        # A rollout for which no dollars were left was started for the sake of a cache only.
+        # A rollout that this ledger cannot pay for was started only because a cache may answer it.
         is_affordable = rollout is None or self not in rollout.unaffordable_in
         if is_affordable and dollars <= self.left + _ROUNDING:
             self._change_reserved(dollars)
@@ -471,23 +477,28 @@ class Ledger:
     def _try_start_rollout(self, rollout: RolloutSpending) -> bool:
         """Start a rollout if the dollars cover it; return False if it has to wait.
 
-        The first rollout always starts, since its cost is not known. While others are in progress,
-        see `_covers_another_rollout`. When none is, the dollars must cover the mean cost of those
-        that have ended. If they never will, the rollout starts all the same, but cannot reserve
-        dollars here: only a cache can answer its calls. The ledger is locked.
+        The ledger is locked.
         """
         if self._active_rollouts:
-            if not self._covers_another_rollout():
-                return False
+            is_affordable = self._covers_another_rollout()
+            may_become_affordable = True  # once those in progress have ended
         elif self._ended_rollouts:
             mean_cost = self._ended_dollars / self._ended_rollouts
             is_affordable = mean_cost <= self.left + _ROUNDING
-            if not is_affordable and self.reserved > 0:
-                return False  # a call in flight may cost less than was set aside for it
-            if not is_affordable:
-                rollout.unaffordable_in.add(self)
-                return True
-        self._active_rollouts.add(rollout)
+            # A call in flight may cost less than was set aside for it.
+            may_become_affordable = self.reserved > 0
+        else:
+            # The first rollout always starts, since its cost is not known.
+            is_affordable = True
+            may_become_affordable = True
+        if is_affordable:
+            self._active_rollouts.add(rollout)
+            return True
+        if may_become_affordable:
+            return False
+        # There will never be enough dollars. It starts nevertheless, since a cache may answer its
+        # calls, but it can set aside no dollars here.
+        rollout.unaffordable_in.add(self)
         return True
 
     def _covers_another_rollout(self) -> bool:
@@ -505,7 +516,7 @@ class Ledger:
         return self.left - still_needed >= rollout_cost
 
     def end_rollout(self, rollout: RolloutSpending) -> None:
-        """End a rollout: learn from its cost what others need, and let those that wait start."""
+        """End a rollout: learn from its cost how much others need, and let the next ones start."""
         with self._lock:
             self._active_rollouts.discard(rollout)
             if rollout.calls:
@@ -554,8 +565,8 @@ class Ledger:
     def _serve_waiting(self) -> None:
         """Let waiting calls go, and then waiting rollouts, as far as there are dollars for them.
 
-        Each of the two queues is served in order: those behind one that must go on waiting wait
-        too. The ledger is locked.
+        Each of the two queues is served in order: if its first has to wait on, so do all others in
+        it. The ledger is locked.
         """
         for queue in (self._waiting_calls, self._waiting_rollouts):
             while queue:
@@ -626,12 +637,15 @@ def calls_about(state: Mapping[str, Any], criteria: Sequence[Criterion]) -> Gene
 
 
 def _name_criterion(call: LoggedCall, criteria: Sequence[Criterion]) -> LoggedCall:
-    """Return a call with the name of the criterion that it was about, if that is known."""
+    """Return a call with the name of the criterion that it was about, if that is known.
+
+    It was about one of these criteria, or about several of them.
+    """
     if len(criteria) == 1:
         return call._replace(criterion=criteria[0].name)
-    question, _, _ = call.question.partition("@")  # without the step that it is about
+    question_hash, _, _ = call.question.partition("@")  # without the step that it is about
     for criterion in criteria:
-        if question and criterion.question_hash == question:
+        if question_hash and criterion.question_hash == question_hash:
             return call._replace(criterion=criterion.name)
     return call
 

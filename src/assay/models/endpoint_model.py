@@ -180,9 +180,9 @@ class EndpointModel:
     ) -> Reply:
         """Return the reply to a request, sent without the optional parameters in `omitted`.
 
-        A request that is refused because of an optional parameter is sent again without it. This
-        is repeated until the request is answered, or is refused for another reason. In that case
-        the first refusal is raised.
+        A request that is refused because of an optional parameter, such as the temperature, is sent
+        again without it. This is repeated until the request is answered, or is refused for another
+        reason. In that case the first refusal is raised.
         """
         first_refusal: Refused | None = None
         sent_parameters: Set[str] = frozenset()  # the optional ones of the latest attempt
@@ -243,7 +243,10 @@ class EndpointModel:
         send_once: Callable[[float], Awaitable[RawReply]],
         send: SendPayload,
     ) -> Reply:
-        """Make one call, within the budget and the rate limit, and count what it used."""
+        """Make one call, within the budget and the rate limit, and count what it used.
+
+        `send_once` sends the request, and `send` anything else to the same endpoint.
+        """
         expected = self.tokens.estimate(request)
         expected_tokens = expected.prompt + expected.completion
         expected_cost = 0.0 if self.price is None else self.price.of(expected)

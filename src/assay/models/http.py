@@ -227,8 +227,12 @@ class _Request(aiohttp.ClientRequest):
     """A request that refuses a connection on which an unexpected reply has arrived."""
 
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        # Bytes that arrived on an idle connection would be read as the reply to this request.
-        if conn.protocol is not None and conn.protocol.should_close:
+        """Send the request, unless bytes have arrived on the connection already.
+
+        They would be read as the reply to this request.
+        """
+        has_unread_bytes = conn.protocol is not None and conn.protocol.should_close
+        if has_unread_bytes:
             raise aiohttp.ClientConnectionError("the server sent data that was not requested")
         return await super().send(conn)
 

@@ -212,6 +212,7 @@ class Usage(NamedTuple):
     stored: int = 0
 
     def __add__(self, other: object) -> Usage:
+        """Add the tokens of two usages, kind by kind."""
         if not isinstance(other, Usage):
             return NotImplemented
         return Usage(
@@ -324,7 +325,7 @@ class Model(Protocol):
 
 
 def innermost(model: Model) -> Model:
-    """Return the model that is wrapped by others, such as a cache, as their `inner`."""
+    """Return the model that others wrap, such as a cache; each of them has the next as `inner`."""
     while (inner := getattr(model, "inner", None)) is not None:
         model = inner
     return model

@@ -62,8 +62,9 @@ class _Call:
         context: Context,
         caller_loop: asyncio.AbstractEventLoop,
     ) -> None:
+        """Run on the loop of the caller, who waits for `result`."""
         self.coroutine = coroutine
-        self.context = context
+        self.context = context  # the context variables that the coroutine sees
         self.caller_loop = caller_loop
         self.result: asyncio.Future[Any] = caller_loop.create_future()
         self.task: asyncio.Task[Any] | None = None  # None until the network thread has started it

@@ -115,9 +115,9 @@ PROVIDERS = {provider.name: provider for provider in _ENTRIES}
 
 
 def provider_at(url: str) -> Provider | None:
-    """Return the provider with this base URL, which may lack the `url_suffix`.
+    """Return the provider with this base URL; None for any other URL.
 
-    Return None for any other URL.
+    Some SDKs are given it without its last part, such as `/v1`, so that may be missing.
     """
     url = url.rstrip("/")
     for provider in PROVIDERS.values():

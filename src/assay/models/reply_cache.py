@@ -123,7 +123,9 @@ def _unpack_reply(stored: CachedVerdict, request: Request) -> Reply | None:
     """Return a stored reply; None if it does not fit the request and must be asked for again."""
     details = stored.details
     tool_calls: tuple[ToolCall, ...] = ()
-    if _TEXT_BESIDE_CALLS in details:
+    has_tool_calls = _TEXT_BESIDE_CALLS in details
+    if has_tool_calls:
+        # They are stored in place of the verdict, and the text is among the details.
         stored_calls = loads(str(stored.verdict))
         tool_calls = tuple(ToolCall(*call) for call in stored_calls)
         text = details[_TEXT_BESIDE_CALLS]

@@ -467,7 +467,8 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
 def _write_settings(settings: Mapping[str, Any], hash_name: str) -> list[str]:
     """Return `name=value` for every setting, with secrets masked.
 
-    A masked value may affect the answers too. If there is one, a hash of all settings follows.
+    A masked value may affect the answers too. If there is one, a hash of all settings follows,
+    under the name `hash_name`.
     """
     redacted = redact_settings(settings)
     written_settings = [f"{name}={redacted[name]!r}" for name in sorted(redacted)]

@@ -164,7 +164,10 @@ class SdkSender:
         )
 
     async def _schedule_cleanup(self) -> None:
-        """Make sure that the running loop, when it ends, closes the connections opened in it."""
+        """Make sure that the connections of the running event loop are closed when the loop ends.
+
+        A connection that outlives its loop would be dead in the next one.
+        """
         loop = asyncio.get_running_loop()
         if loop in self._cleanups:
             return

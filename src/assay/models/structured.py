@@ -216,10 +216,9 @@ def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
 
 
 def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> list[dict[str, Any]]:
-    """Return the objects in a text that are almost JSON, in order.
+    """Return the objects in a text that are almost JSON and have one of the named fields, in order.
 
-    Objects that cannot be read are skipped. `opening` matches where an object with one of the named
-    fields begins.
+    `opening` matches where such an object begins. Objects that cannot be read are skipped.
     """
     text = text[-MAX_REPAIRED_LENGTH:]
     starts = [match.start() for match in opening.finditer(text)]
@@ -254,10 +253,10 @@ _CLOSING_BRACKETS = {"{": "}", "[": "]"}
 
 
 def _repair_object(text: str) -> tuple[str, int]:
-    """Return the object that a text begins with, repaired, and its length before the repair.
+    """Return the object that a text begins with as valid JSON, and its length before the repair.
 
     Names get quotes, superfluous commas are removed, and missing brackets are added at the end. If
-    the text ends in a number, digits may be missing: then the object is an empty text.
+    the object was cut off in a number, digits may be missing, so an empty text is returned for it.
     """
     missing_brackets: list[str] = []  # those that close the open ones, the innermost last
     pieces: list[str] = []  # of the repaired object

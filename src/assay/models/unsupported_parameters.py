@@ -41,9 +41,9 @@ def mentions_parameter(error_message: str, parameter: str) -> bool:
 def find_unsupported_parameter(
     status: int | None, error_message: str, used: Set[str]
 ) -> str | None:
-    """Return the parameter that an endpoint refused with this error, among those that were used.
+    """Return the parameter that an endpoint refused, judging by the status and text of its error.
 
-    Return None if the error seems to have another cause.
+    It is one of the optional parameters in `used`. None if the error seems to have another cause.
     """
     if status != _SCHEMA_ERROR_STATUS and status not in _BAD_REQUEST_STATUSES:
         return None

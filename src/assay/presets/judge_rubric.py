@@ -228,14 +228,17 @@ class JudgeRubric(Rubric):
         if known_answer and response.strip() == known_answer:
             return None
         if self._parses_replies:
-            # The response is then the whole conversation. What tools and users wrote in it is no
-            # content of the model's.
+            # The response is then the whole conversation, in which only what the model wrote counts
+            # as its content.
             judge_input = build_judge_input({"prompt": prompt, "completion": completion})
             return explain_degenerate(judge_input.assistant_text)
         return explain_degenerate(response)
 
     def _read_score(self, reply: str) -> Score:
-        """Return the score in a reply, read with the parser if it is meant for replies."""
+        """Return the score in a reply of the judge.
+
+        The rubric's parser reads it, unless that parser is for completions.
+        """
         parser = self.parser if self._parses_replies else Parser()
         return _parse_score(reply, parser, self.points)
 
@@ -251,7 +254,10 @@ class JudgeRubric(Rubric):
     def _collect_values(
         self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]
     ) -> dict[str, str]:
-        """Return the values of template fields, by name. `fields` are further fields of the rollout."""
+        """Return the values for the fields of the template, by name.
+
+        `fields` are further fields of the rollout, which a template may name too.
+        """
         judge_input = build_judge_input({"prompt": prompt, "completion": completion})
         question = judge_input.query or ""
         response: Any = judge_input.text

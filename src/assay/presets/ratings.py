@@ -17,6 +17,7 @@ SHOWN_LENGTH = 200  # characters of a reply that an error message shows
 
 
 def _compile(*patterns: str) -> re.Pattern[str]:
+    """Compile a pattern that is written in several parts. It ignores case."""
     return re.compile("".join(patterns), re.IGNORECASE)
 
 
@@ -186,10 +187,10 @@ class _Number(NamedTuple):
 
 
 def _find_numbers(reply: str) -> list[_Number]:
-    """Return the ratings in a reply, in order.
+    """Return the numbers in a reply that are ratings, in order.
 
-    If no number is labelled as a rating or alone on its line, but the reply has only one number,
-    that number is the rating.
+    These are labelled as a rating, or alone on their line. If there are none, but the reply has
+    only one number, that number is the rating.
     """
     # `7-8` and `7 or 8` must be read neither as 7 nor as 8.
     reply = _SEVERAL_NUMBERS.sub("(several numbers)", reply)
@@ -203,6 +204,7 @@ def _find_numbers(reply: str) -> list[_Number]:
 
 
 def _read_number(match: re.Match[str]) -> _Number:
+    """Return a number with what stands behind it, such as the 10 of `8/10`, or a percent sign."""
     out_of = match["after_slash"] or match["after_out_of"]
     return _Number(
         value=float(match["value"]),
@@ -241,8 +243,8 @@ class _Candidate(NamedTuple):
 def _find_ratings(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
     """Return the matches that are ratings, in order; the caller checks that they agree.
 
-    A rating with a weak label counts only if there are no others. If the last rating is called
-    final, only final ratings count.
+    `pattern` matches numbers or words. A rating with a weak label, such as `answer:`, counts only
+    if there are no others. If the last rating is called final, only final ratings count.
     """
     candidates = _find_candidates(text, pattern)
     sure_candidates = [candidate for candidate in candidates if not candidate.has_weak_label]

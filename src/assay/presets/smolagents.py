@@ -91,7 +91,7 @@ class SmolaToolRubric(ToolRubric):
         return readable_count / output_count
 
     def _answer(self, completion: Messages) -> Any:
-        """Return what the parser reads in a run's answer; the whole answer if it reads nothing."""
+        """Return the answer of a run as the parser reads it; all of it if that reads nothing."""
         if not is_run(completion):
             return super()._answer(completion)
         chat = transcript_of(completion)
@@ -218,8 +218,8 @@ def _list_items(run: object) -> Sequence[Any]:
     Returns none if the run is something else.
     """
     memory = get_field(run, "memory")
-    step_holder = run if memory is None else memory
-    items = get_field(step_holder, "steps")
+    owner_of_steps = run if memory is None else memory
+    items = get_field(owner_of_steps, "steps")
     if items is None:
         items = run
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Sequence):
@@ -245,7 +245,7 @@ def _read_steps(run: object) -> Iterator[Any]:
 
 
 def _starts_step(message: object, messages: Sequence[Any]) -> bool:
-    """Whether a message starts a new step, given the messages of the step before it.
+    """Whether a message starts a new step, and is not part of the step of the messages before it.
 
     A step is written as the model's text, its calls, and the responses, each of which may be
     missing.
@@ -254,8 +254,9 @@ def _starts_step(message: object, messages: Sequence[Any]) -> bool:
     if role == "assistant":
         return True
     if role == _CALL_ROLE:
+        # In one step, only the model's text comes before the calls.
         return any(get_role(earlier) != "assistant" for earlier in messages)
-    # The error of a step with calls starts with the id of the first call. An error that starts
+    # The error of a step with calls starts with the id of the first call. So an error that starts
     # with the heading is that of a step without calls.
     if role == _RESPONSE_ROLE and message_text(message).startswith(_ERROR_HEADING):
         return any(get_role(earlier) == _CALL_ROLE for earlier in messages)

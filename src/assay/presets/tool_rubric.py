@@ -68,10 +68,11 @@ class ToolRubric(Rubric):
         env_parser: XMLParser | None = None,
         **rubric: Any,
     ) -> None:
-        """A tool is a function, an object with a `name`, a JSON schema of one, or just a name.
+        """Set the tools that a model may call, and how completions are read.
 
-        `parser` reads the answer (by default a `ToolParser`), and `env_parser` the `<result>` of
-        calls in tags.
+        A tool is a function, an object with a `name`, a JSON schema of one, or just a name.
+        `parser` reads the answer (by default a `ToolParser`). `env_parser` reads what the
+        environment replies to a call that was written in a tag: the text in `<result>`.
         """
         self.tools: Any = _name_tools(tools)  # by the name that a model calls them by
         self.env_parser = env_parser or XMLParser([RESULT_TAG])
@@ -331,6 +332,7 @@ class ToolParser(XMLParser):
 
 
 def _has_native_calls(messages: Sequence[object]) -> bool:
+    """Return True if a message calls a tool natively, and not as JSON in a tag."""
     return any(read_tool_calls(message) for message in messages)
 
 

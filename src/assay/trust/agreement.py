@@ -445,7 +445,8 @@ class Repeats:
     ) -> None:
         """Add the answers of one judge that was asked the same question several times.
 
-        An answer is None if the judge gave none.
+        An answer is None if the judge gave none. `kind` says how the judge was asked again: in the
+        opposite order (`swap`), or in the same way (`retest`).
         """
         known_answers = tuple(answer for answer in answers if answer is not None)
         self._unanswered[kind] += len(answers) - len(known_answers)

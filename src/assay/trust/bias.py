@@ -287,15 +287,14 @@ def prediction_powered(observed: Observed) -> Estimate:
     The estimate is mean(people - λ·judge) over the labelled rollouts + λ·mean(judge) over the
     others.
     """
-    labelled = observed.labelled
-    judge_on_others = observed.judge[~labelled]
-    other_count = len(judge_on_others)
-    mean_of_others = float(judge_on_others.mean()) if other_count else 0.0
     tuning = power_tuning(observed)  # λ
+    judge_on_others = observed.judge[~observed.labelled]
+    mean_of_others = float(judge_on_others.mean()) if len(judge_on_others) else 0.0
     moments = _measure_moments(observed)
     value = moments.people_mean - tuning * moments.judge_mean + tuning * mean_of_others
 
-    # The interval: made-up answers move its centre, and make it longer if there are few labels.
+    # The interval is computed with a few made-up answers, because errors of the judge may have gone
+    # unobserved. They move its centre.
     smooth = _measure_moments(observed, smooth=True)
     centre = smooth.people_mean - tuning * smooth.judge_mean + tuning * mean_of_others
     # The variance of people - λ·judge over the labelled, and that of λ·judge over the others.
@@ -304,15 +303,8 @@ def prediction_powered(observed: Observed) -> Estimate:
     )
     variance = max(residual_variance, 0.0) / smooth.size
     if tuning:
-        variance += tuning**2 * float(observed.judge.var(ddof=1)) / other_count
-    # How much each rollout moves the estimate.
-    residuals = np.where(labelled, observed.people - tuning * observed.judge, 0.0)
-    residuals -= residuals[labelled].mean()
-    influence = np.where(
-        labelled,
-        residuals / observed.labels,
-        tuning * (observed.judge - mean_of_others) / max(1, other_count),
-    )
+        variance += tuning**2 * float(observed.judge.var(ddof=1)) / len(judge_on_others)
+    influence = _measure_influence(observed, tuning, mean_of_others)
     variance *= estimate.measure_design_effect(influence, observed.examples)
     degrees_of_freedom = max(1, observed.labelled_examples - 2)
     half_width = estimate.t_quantile((1 + LEVEL) / 2, degrees_of_freedom) * variance**0.5
@@ -320,6 +312,20 @@ def prediction_powered(observed: Observed) -> Estimate:
         value, low=min(centre - half_width, value), high=max(centre + half_width, value)
     )
     return corrected.clamp(0.0, 1.0) if observed.is_binary else corrected
+
+
+def _measure_influence(observed: Observed, tuning: float, mean_of_others: float) -> Array:
+    """Return how much each rollout moves the estimate of prediction-powered inference.
+
+    A labelled rollout moves the mean of people - λ·judge, and any other the mean of λ·judge.
+    `tuning` is λ, and `mean_of_others` the judge's mean over the rollouts without a label.
+    """
+    labelled = observed.labelled
+    residuals = np.where(labelled, observed.people - tuning * observed.judge, 0.0)
+    residuals -= residuals[labelled].mean()
+    other_count = max(1, len(observed.judge) - observed.labels)
+    influence_of_others = tuning * (observed.judge - mean_of_others) / other_count
+    return np.where(labelled, residuals / observed.labels, influence_of_others)
 
 
 def power_tuning(observed: Observed) -> float:

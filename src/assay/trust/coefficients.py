@@ -153,6 +153,7 @@ def measure(
         return _measure_numbers(pairs, units)
     tables = _PairTables.build(pairs, choices, units)
     verdicts = ExampleSums(tables.counts)
+    # For alpha: the pairs of answers to the same question.
     coincidence_sums = ExampleSums(tables.count_coincidences(tables.categories))
     total_counts = tables.counts.sum(axis=0)
     if ranked:
@@ -207,17 +208,19 @@ class _PairTables:
         return self.counts + self.counts.transpose(0, 2, 1)
 
     def count_coincidences(self, categories: Sequence[str]) -> Array:
-        """Return the table of coincidences of each example, from which alpha is computed.
+        """Return a table for each example, from which Krippendorff's alpha is computed.
 
-        It counts pairs of answers to the same question, in both directions. `categories` are all
-        categories, or the choices alone; other answers are left out.
+        A table counts the pairs of answers to the same question (Krippendorff's coincidences), in
+        both directions, by the categories of the two answers. Answers that are not in `categories`
+        are left out.
         """
         size = len(categories)
         if self.units is None:
+            # Each question has two answers, whose pairs are counted already.
             return self.symmetric_counts[:, :size, :size]
         indices: dict[Answer, int] = {name: index for index, name in enumerate(categories)}
         tables: list[Array] = []
-        for unit in self.units:
+        for unit in self.units:  # all answers to one question
             answer_indices = [indices[answer] for answer in unit.answers if answer in indices]
             tables.append(unit.times * tabulate_coincidences(answer_indices, size))
         return _sum_examples(self.units, tables)
@@ -261,23 +264,28 @@ def _measure_ranked(tables: _PairTables, *, symmetric: bool) -> dict[str, Estima
 
 
 def _measure_numbers(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None) -> Measures:
-    """Return the figures of answers that are numbers: interval alpha and bias."""
+    """Return the figures of answers that are numbers: only interval alpha and bias are defined.
+
+    A unit holds all answers to one question. Without units, each pair is one.
+    """
     if not units:
         units = [AnswerUnit(pair.example, (pair.people, pair.judge), pair.times) for pair in pairs]
-    unit_sums: list[Array] = []
+    alpha_sums: list[Array] = []  # what alpha needs of each unit
     for unit in units:
         numbers = cast("Sequence[float]", unit.answers)
-        unit_sums.append(unit.times * number_sums(numbers))
-    pair_sums: list[Array] = []  # of the differences, and of their number
+        alpha_sums.append(unit.times * number_sums(numbers))
+    bias_sums: list[Array] = []  # the sum of differences, and their number, of each pair
     for pair in pairs:
         difference = float(pair.judge) - float(pair.people)
-        pair_sums.append(pair.times * np.array([difference, 1.0]))
-    sums_of_differences = _sum_examples(pairs, pair_sums)
+        bias_sums.append(pair.times * np.array([difference, 1.0]))
+    alpha_sums_by_example = _sum_examples(units, alpha_sums)
+    bias_sums_by_example = _sum_examples(pairs, bias_sums)
+
     figures: dict[str, Any] = dict.fromkeys(Measures().figures(), _ARE_NUMBERS)
-    figures["interval_alpha"] = ExampleSums(_sum_examples(units, unit_sums)).estimate(number_alpha)
-    figures["bias"] = ExampleSums(sums_of_differences).estimate(MEAN)
+    figures["interval_alpha"] = ExampleSums(alpha_sums_by_example).estimate(number_alpha)
+    figures["bias"] = ExampleSums(bias_sums_by_example).estimate(MEAN)
     return Measures(
-        pairs=sum(pair.times for pair in pairs), examples=len(sums_of_differences), **figures
+        pairs=sum(pair.times for pair in pairs), examples=len(bias_sums_by_example), **figures
     )
 
 

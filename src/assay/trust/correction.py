@@ -243,7 +243,7 @@ class _ScoreColumn:
         self._criteria = run.about.criteria
         self._questions = questions
         # What people must have answered: the criteria that count and that a model judges.
-        self._needed = [
+        self._needed_criteria = [
             question.name for question in questions.values() if question.judged and question.counts
         ]
 
@@ -261,7 +261,7 @@ class _ScoreColumn:
             self._is_weighted_sum = False
             return
         score_by_people = None
-        if people and all(name in people for name in self._needed):
+        if people and all(name in people for name in self._needed_criteria):
             lines = self._replace_answers(row, people)
             score_by_people = self._compute_score(row, lines)
         self.column.add(row.score, score_by_people, row.example)
@@ -276,7 +276,7 @@ class _ScoreColumn:
                 "the score of this run is not the plain sum of its criteria, so it cannot be "
                 "computed from labels"
             )
-        unlabelled = [name for name in self._needed if name not in labelled]
+        unlabelled = [name for name in self._needed_criteria if name not in labelled]
         if unlabelled:
             return f"there is no label on {quote_some(unlabelled)}, which the score needs"
         if all(value is None for value in self.column.people):
@@ -294,7 +294,7 @@ class _ScoreColumn:
             return False
         score = self._compute_score(row, row.report.lines)
         if score is None or row.score is None:
-            return score is row.score
+            return score is None and row.score is None
         return math.isclose(score, row.score, abs_tol=1e-9)
 
     def _compute_score(self, row: Row, lines: Sequence[CriterionReport]) -> float | None:

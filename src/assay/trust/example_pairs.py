@@ -91,17 +91,18 @@ class RunValues:
         # For each example, whether each of its rollouts passed. Unscored rollouts are left out.
         self.passes: defaultdict[str, list[bool]] = defaultdict(list)
         self.system_prompts: set[str] = set()
-        self.keys: set[Key] = set()
-        self._rollouts: defaultdict[str, int] = defaultdict(int)
+        self.keys: set[Key] = set()  # of all rollouts
+        self._rollout_counts: defaultdict[str, int] = defaultdict(int)  # by example
         run_rubric = identify_rubric(run.about)
         for criterion in run.about.criteria:
             self._set_weight(criterion.name, criterion.weight)
         for row in run.rows():
             self.keys.add(row.key)
-            self._rollouts[row.example] += 1
+            self._rollout_counts[row.example] += 1
             if row.example not in self.examples:
                 self.examples[row.example] = _read_example(row, run_rubric)
                 self.system_prompts.add(_read_system_prompt(row))
+            # A rollout without a score counts as a failure to score it.
             self.score.add(row.example, row.score, failed=True)
             is_passed = pass_rule.is_passed(row.report) if row.scored else None
             if is_passed is not None:
@@ -139,7 +140,7 @@ class RunValues:
     @property
     def rollouts_per_example(self) -> str:
         """How many rollouts each example has: a number, or a range."""
-        counts = self._rollouts.values()
+        counts = self._rollout_counts.values()
         fewest = min(counts, default=0)
         most = max(counts, default=0)
         return str(most) if fewest == most else f"{fewest} to {most}"
@@ -233,9 +234,9 @@ def pair_examples(first: RunValues, second: RunValues) -> ExamplePairs:
     prompt is the same, or the data that the prompt was made from.
     """
     shared_names = [name for name in first.examples if name in second.examples]
-    examples: list[str] = []
-    same_rubric: list[str] = []
-    other_prompt = 0
+    examples: list[str] = []  # those that are the same in both runs
+    same_rubric: list[str] = []  # of these, the examples that the same rubric scored in both
+    other_prompt = 0  # of these, the number of examples with another prompt in the second run
     for name in shared_names:
         first_example = first.examples[name]
         second_example = second.examples[name]

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -218,31 +218,39 @@ def save_label(run: Run, label: Label) -> None:
 def _merge_labels(sources: Sequence[object], mapping: Mapping[str, str] | None) -> list[Label]:
     """Return the label that counts for each key; withdrawn labels are left out.
 
-    `mapping` names the columns of sources other than runs.
+    If there are several labels for a key, the latest counts. `mapping` names the columns of sources
+    other than runs.
     """
     # Withdrawn labels stay here until all are read: an older copy of the label may follow.
     latest: dict[LabelKey, Label] = {}
-    tables: list[tuple[object, Mapping[str, str] | None]] = []  # with their mapping
+    for label in _read_labels_of(sources, mapping):
+        known = latest.get(label.key)
+        if known is None or not _is_older(label, known):
+            latest.pop(label.key, None)  # so that the new label is the last in the order
+            latest[label.key] = label
+    return [label for label in latest.values() if label.verdict is not None]
+
+
+def _read_labels_of(
+    sources: Sequence[object], mapping: Mapping[str, str] | None
+) -> Iterator[Label]:
+    """Yield the labels of all sources: of runs, with the files beside them, and of tables."""
+    tables: list[tuple[object, Mapping[str, str] | None]] = []  # each with the names of its columns
     for source in sources:
         if isinstance(source, str | Path) and is_run(source):
             source = Run.open(source)
         if isinstance(source, Run):
-            # The columns of runs have our names.
+            # Runs, and the files beside them, use our names of columns.
             tables.append((source.file.read_labels(), None))
             tables.extend((file, None) for file in sorted(source.file.folder.glob(LABEL_FILES)))
         else:
             tables.append((source, mapping))
-    for table, columns in tables:
-        for number, row in enumerate(rows_of(table, mapping=columns), start=1):
+    for table, column_mapping in tables:
+        for number, row in enumerate(rows_of(table, mapping=column_mapping), start=1):
             try:
-                label = Label.from_row(row)
+                yield Label.from_row(row)
             except LabelError as error:
                 raise LabelError(f"{_name_source(table)}: label {number}: {error}") from None
-            known = latest.get(label.key)
-            if known is None or not _is_older(label, known):
-                latest.pop(label.key, None)  # so that the new label is the last in the order
-                latest[label.key] = label
-    return [label for label in latest.values() if label.verdict is not None]
 
 
 def _name_source(source: object) -> str:
@@ -414,8 +422,9 @@ class _LabelMatcher:
             self._labelled_rows.setdefault(text_hash, []).append(row)
             return
         free_rows = self._free_rows.setdefault(text_hash, [])
-        # More rows than this with the same text are never needed.
-        if len(free_rows) < len(self._rollouts_by_text[text_hash]):
+        # Each rollout that was labelled with this text needs one row, so no more are kept.
+        labelled_rollouts = self._rollouts_by_text[text_hash]
+        if len(free_rows) < len(labelled_rollouts):
             free_rows.append(row)
 
     def match_moved_labels(self) -> None:
@@ -424,27 +433,28 @@ class _LabelMatcher:
         If several rows have the text, each rollout that was labelled gets one of them, in the order
         of the run, and rows without labels come first.
         """
-        moved_rollouts: Counter[str] = Counter()
+        used_rows: Counter[str] = Counter()  # how many rows with each text have been used so far
         for (example, sample), labels in self._unmatched.items():
-            rollout = repr(example)
+            rollout_name = repr(example)
             if sample:
-                rollout += f" (sample {sample})"
+                rollout_name += f" (sample {sample})"
             labels_by_text = group_by_key((label.text_hash, label) for label in labels)
-            for text_hash, same_text in labels_by_text.items():
+            for text_hash, labels_on_text in labels_by_text.items():
                 if text_hash is None:
-                    self.unknown_examples += [rollout] * len(same_text)
+                    # Only its example and sample say what it is about, and the run lacks these.
+                    self.unknown_examples += [rollout_name] * len(labels_on_text)
                     continue
                 rows = [
                     *self._free_rows.get(text_hash, []),
                     *self._labelled_rows.get(text_hash, []),
                 ]
                 if not rows:
-                    self.changed_text[rollout] += len(same_text)
+                    self.changed_text[rollout_name] += len(labels_on_text)
                     continue
-                row = rows[moved_rollouts[text_hash] % len(rows)]
-                moved_rollouts[text_hash] += 1
-                self.moved += len(same_text)
-                for label in same_text:
+                row = rows[used_rows[text_hash] % len(rows)]
+                used_rows[text_hash] += 1
+                self.moved += len(labels_on_text)
+                for label in labels_on_text:
                     self._match(row, label)
 
     def _match(self, row: Row, label: Label) -> None:

@@ -83,7 +83,8 @@ def _find_common_questions(before: Run, after: Run) -> dict[str, Question]:
         other = questions_after.get(name)
         if other is None or not question.judged:
             continue
-        if question.guidelines & other.guidelines:
+        have_same_wording = bool(question.guidelines & other.guidelines)  # hashes of wordings
+        if have_same_wording:
             common[name] = question
     if not common:
         raise TrustError(

@@ -201,6 +201,7 @@ def _list_example_passes(
 ) -> Iterator[ExamplePasses]:
     """Yield how many rollouts of each example passed, for examples scored by the same rubric."""
     for example in pairs.same_rubric:
+        # For each scored rollout of the example, whether it passed.
         first_passes = first.passes.get(example, [])
         second_passes = second.passes.get(example, [])
         yield ExamplePasses(

@@ -250,8 +250,8 @@ class Sample(NamedTuple):
         """Return the p-value of a chi-square test: do labelled rollouts have values as all rollouts?
 
         `values` holds the value of each rollout, of which there are few different ones. The p-value
-        is the share of random draws, of as many units as are labelled, that differ from the whole
-        at least as much as the labelled units.
+        is the share of random draws that differ from the whole at least as much as the labelled
+        rollouts. Each draw has as many units (rollouts or whole examples) as are labelled.
         """
         if not self.can_be_compared:
             return 1.0
@@ -271,7 +271,10 @@ class Sample(NamedTuple):
         return (as_large + 1) / (_DRAWS + 1)
 
     def _count_values(self, values: Array) -> Array:
-        """Return how often each unit (row) has each distinct value (column)."""
+        """Return a table of how often each unit (row) has each distinct value (column).
+
+        A unit is a rollout or a whole example, and `values` holds the value of each rollout.
+        """
         _, categories = np.unique(values, return_inverse=True)
         counts = np.zeros((len(self.labelled_units), int(categories.max()) + 1))
         np.add.at(counts, (self.units, categories), 1.0)
@@ -280,23 +283,27 @@ class Sample(NamedTuple):
     def _draw_counts(self, counts: Array) -> Iterator[Array]:
         """Yield how often each value occurs in random draws of as many units as are labelled.
 
-        `counts` holds how often each unit (row) has each value (column). A row of the results is one
-        draw. The draws come in batches that fit into memory.
+        A unit is a rollout or a whole example. `counts[u, v]` is how often unit u has value v. Each
+        result is a table with a row for each draw and a column for each value; there are several
+        results, since all draws together may not fit into memory.
         """
         # Units with the same counts are of one kind. There are few kinds, and how many units of each
         # kind are drawn has a hypergeometric distribution.
         kinds, kind_of_unit = np.unique(counts, axis=0, return_inverse=True)
         kind_sizes = np.bincount(kind_of_unit.ravel())
+        labelled_count = int(self.labelled_units.sum())
         generator = np.random.default_rng(0)
-        size = int(self.labelled_units.sum())
         for draws in split_draws(_DRAWS, len(kinds)):
-            drawn = generator.multivariate_hypergeometric(kind_sizes, size, size=draws)
-            yield drawn.astype(np.float64) @ kinds
+            drawn_kinds = generator.multivariate_hypergeometric(
+                kind_sizes, labelled_count, size=draws
+            )
+            yield drawn_kinds.astype(np.float64) @ kinds
 
     def compare_values(self, values: Array) -> float:
         """Return the p-value of a Kolmogorov-Smirnov test of labelled units and the others.
 
-        `values` holds the value of each rollout. That of a unit is the mean of its rollouts.
+        A unit is a rollout or a whole example, with the mean of its rollouts as its value. `values`
+        holds the value of each rollout.
         """
         if not self.can_be_compared:
             return 1.0

@@ -51,14 +51,14 @@ def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
 def _draw_flipped_sums(values: Array, seed: int) -> Array:
     """Return the sums of the values with random signs, one sum for each of `_PERMUTATIONS`."""
     generator = np.random.default_rng(seed)
-    sizes, counts = np.unique(np.abs(values), return_counts=True)
-    if len(sizes) <= MAX_KINDS:
-        # There are few different sizes. How many values of one size are positive is binomial, which
-        # is faster to draw than each sign.
-        positive_counts = generator.binomial(counts, 0.5, size=(_PERMUTATIONS, len(sizes)))
-        # As many positive ones minus the negative ones.
-        net_counts = 2.0 * positive_counts.astype(np.float64) - counts
-        return np.asarray(net_counts @ sizes, dtype=np.float64)
+    magnitudes, counts = np.unique(np.abs(values), return_counts=True)
+    if len(magnitudes) <= MAX_KINDS:
+        # Many values have the same magnitude. How many of them get a positive sign is binomial,
+        # which is faster to draw than every sign.
+        positive_counts = generator.binomial(counts, 0.5, size=(_PERMUTATIONS, len(magnitudes)))
+        negative_counts = counts - positive_counts
+        net_counts = (positive_counts - negative_counts).astype(np.float64)
+        return np.asarray(net_counts @ magnitudes, dtype=np.float64)
     sums: list[Array] = []
     for draws in split_draws(_PERMUTATIONS, len(values)):
         signs = 2.0 * generator.integers(2, size=(draws, len(values))) - 1
