@@ -189,7 +189,7 @@ _CACHES: weakref.WeakSet[VerdictCache] = weakref.WeakSet()
 def _close_all() -> None:
     """Store the pending verdicts of all caches when the program ends."""
     for cache in list(_CACHES):
-        # The error was logged already. Nobody could catch it here.
+        # The error was logged already. No code could catch it here.
         with suppress(CacheError):
             cache.close()
 
