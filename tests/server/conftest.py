@@ -1,4 +1,4 @@
-"""Real servers: one for a whole test run, and others for tests that end or break theirs."""
+"""Reward servers in processes of their own: one for the session, and one for each test that needs it."""
 
 import http.client
 import json
@@ -35,7 +35,7 @@ from pathlib import Path
 
 
 async def when_told(completion):
-    """1 once the file that the completion names is there; says that it waits by a file beside it."""
+    """Return 1 once the file named by the completion exists; create a `.began-PID` file beside it first."""
     if "/" not in completion:
         return float(completion == "4")
     Path(f"{completion}.began-{os.getpid()}").touch()
@@ -45,14 +45,14 @@ async def when_told(completion):
 
 
 def hangs(completion):
-    """Holds up the whole process when it is told to."""
+    """Block the whole process if the completion is `hang`."""
     while completion == "hang":
         time.sleep(0.01)
     return 1.0
 
 
 def blocks(completion):
-    """Holds up the whole process for a moment."""
+    """Block the whole process for 50 ms."""
     time.sleep(0.05)
     return 1.0
 
@@ -61,7 +61,7 @@ MADE_OF_FOUR = 1.0
 
 
 def made_of_four(completion):
-    """A check whose code a test changes."""
+    """Return a constant that a test changes in the source file."""
     return MADE_OF_FOUR
 
 
@@ -70,14 +70,14 @@ def fails(completion):
 
 
 def made():
-    """A rubric written in Python."""
+    """Make a rubric in Python code."""
     from assay import Rubric
 
     return Rubric([hangs], name="made")
 
 
 def made_by_the_supervisor_alone():
-    """A rubric that worker processes cannot make."""
+    """Make a rubric in the supervisor, and fail in a worker process."""
     import multiprocessing
 
     from assay import Rubric
@@ -88,7 +88,7 @@ def made_by_the_supervisor_alone():
 
 
 def longest(completions) -> list[float]:
-    """1 for the longest of a group."""
+    """Score the longest completions of a group 1, and the others 0."""
     most = max(map(len, completions))
     return [float(len(completion) == most) for completion in completions]
 '''
@@ -98,13 +98,13 @@ import json, logging, sys
 from assay.server import Bounds, JudgeSettings, Settings, serve
 
 logging.basicConfig()
-given = json.loads(sys.argv[2])
-bounds = Bounds(**given.pop("bounds", {}))
-judge = given.pop("judge", None)
+options = json.loads(sys.argv[2])
+bounds = Bounds(**options.pop("bounds", {}))
+judge = options.pop("judge", None)
 if isinstance(judge, dict):
     judge = JudgeSettings(**judge)
 serve(
-    sys.argv[1], Settings(port=0, bounds=bounds, **given), judge, allow_code=True,
+    sys.argv[1], Settings(port=0, bounds=bounds, **options), judge, allow_code=True,
     started=lambda url: print(url, flush=True),
 )
 """
@@ -114,7 +114,7 @@ _SOURCES = os.environ["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in os.envi
 
 
 class Answer(NamedTuple):
-    """What a server answered."""
+    """A response of the server."""
 
     status: int
     headers: dict[str, str]
@@ -129,17 +129,17 @@ class Answer(NamedTuple):
         return self.data["error"]
 
 
-def again_after_a_kill(look: Callable[[], Any]) -> Any:
-    """What a client does: a connection that a killed worker had taken is reset, and another worker answers."""
+def retry_after_a_killed_worker(request: Callable[[], Any]) -> Any:
+    """Retry a request whose connection was reset because its worker was killed."""
     for _ in range(4):
         try:
-            return look()
+            return request()
         except (OSError, http.client.HTTPException):
             time.sleep(0.05)
-    return look()
+    return request()
 
 
-def ask(
+def send_http_request(
     url: str,
     path: str,
     body: Any = None,
@@ -147,12 +147,12 @@ def ask(
     method: str = "POST",
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """One request on a connection of its own; a body that is no bytes goes as JSON."""
+    """Send a request on a new connection. A body that is not bytes is sent as JSON."""
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-    sent = {"Content-Type": "application/json"} if data is not None else {}
+    request_headers = {"Content-Type": "application/json"} if data is not None else {}
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
     try:
-        connection.request(method, path, data, sent | (headers or {}))
+        connection.request(method, path, data, request_headers | (headers or {}))
         response = connection.getresponse()
         return Answer(response.status, dict(response.getheaders()), response.read())
     finally:
@@ -160,14 +160,14 @@ def ask(
 
 
 def read_metrics(url: str) -> dict[str, float]:
-    """Every metric of a server by name and labels, which stand in the order of their names."""
-    text = ask(url, "/metrics", method="GET").body.decode()
+    """Return the value of every metric, by its name and labels, sorted by name."""
+    text = send_http_request(url, "/metrics", method="GET").body.decode()
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
-class Running:
-    """A server in processes of its own."""
+class ServerProcess:
+    """A reward server that runs in processes of its own."""
 
     def __init__(self, rubric: Path, where: str = "", **settings: Any) -> None:
         self.rubric = rubric
@@ -182,55 +182,56 @@ class Running:
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
 
-    def ask(self, path: str, body: Any = None, **options: Any) -> Answer:
-        return ask(self.url, path, body, **options)
+    def request(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return send_http_request(self.url, path, body, **options)
 
     def score(self, *completions: str, **fields: Any) -> Answer:
         rollouts = [{"completion": c, "answer": "4", **fields} for c in completions]
-        return self.ask("/v1/score", {"rollouts": rollouts})
+        return self.request("/v1/score", {"rollouts": rollouts})
 
     def ready(self) -> Any:
-        return again_after_a_kill(lambda: self.ask("/ready", method="GET").data)
+        return retry_after_a_killed_worker(lambda: self.request("/ready", method="GET").data)
 
     def metrics(self) -> dict[str, float]:
-        """Every metric by name and labels, which stand in the order of their names."""
-        return again_after_a_kill(lambda: read_metrics(self.url))
+        """Return the value of every metric, by its name and labels, sorted by name."""
+        return retry_after_a_killed_worker(lambda: read_metrics(self.url))
 
     def workers(self) -> list[int]:
-        """The process ids of the workers."""
-        of, found = self.process.pid, []
-        for child in Path(f"/proc/{of}/task/{of}/children").read_text().split():
-            with suppress(OSError):  # one may end while it is looked at
-                # Python's multiprocessing has a process of its own beside those that it is asked for.
+        """Return the process ids of the workers."""
+        supervisor = self.process.pid
+        worker_pids = []
+        for child in Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split():
+            with suppress(OSError):  # the process may end meanwhile
+                # multiprocessing also starts a resource tracker, which is not a worker.
                 if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
-        return found
+                    worker_pids.append(int(child))
+        return worker_pids
 
-    def stop(self, number: int = signal.SIGTERM) -> str:
-        """End it, and give what it said on standard error."""
+    def stop(self, signal_number: int = signal.SIGTERM) -> str:
+        """Send a signal to the server, wait until it ends, and return its standard error."""
         if self.process.poll() is None:
-            self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=60)
-        return said
+            self.process.send_signal(signal_number)
+        _, standard_error = self.process.communicate(timeout=60)
+        return standard_error
 
 
 @pytest.fixture
-def until():
-    """Wait until something holds; it is looked at again and again."""
+def wait_until():
+    """Poll a condition until it is true, and return its value."""
 
-    def wait(holds, seconds=30.0):
-        ends = time.monotonic() + seconds
-        while not (found := holds()):
-            assert time.monotonic() < ends, "it never came to hold"
+    def wait(condition, seconds=30.0):
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            assert time.monotonic() < deadline, "the condition never became true"
             time.sleep(0.01)
-        return found
+        return value
 
     return wait
 
 
 @pytest.fixture
 def rubric_file(tmp_path):
-    """Write a rubric file, beside the checks that it may name."""
+    """Write a rubric file, with the module of checks that it may name beside it."""
 
     def write(text=RUBRIC):
         (tmp_path / "steered.py").write_text(CHECKS)
@@ -242,17 +243,17 @@ def rubric_file(tmp_path):
 
 
 @pytest.fixture
-def start(rubric_file):
-    """Start a server of one's own; it is ended with the test."""
-    running: list[Running] = []
+def start_server(rubric_file):
+    """Start a server for this test only."""
+    servers: list[ServerProcess] = []
 
-    def begin(text=RUBRIC, **settings):
-        server = Running(rubric_file(text), **settings)
-        running.append(server)
+    def start(text=RUBRIC, **settings):
+        server = ServerProcess(rubric_file(text), **settings)
+        servers.append(server)
         return server
 
-    yield begin
-    for server in running:
+    yield start
+    for server in servers:
         if server.process.poll() is None:
             os.killpg(server.process.pid, signal.SIGKILL)  # workers too, whatever state they are in
         server.stop()
@@ -260,27 +261,27 @@ def start(rubric_file):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """A server that nobody ends, for all who only ask."""
+    """A server shared by all tests that only send requests to it."""
     path = tmp_path_factory.mktemp("server") / "rubric.yaml"
     path.write_text(RUBRIC)
-    running = Running(path, bounds={"max_bytes": 200_000, "max_batch": 64})
-    yield running
-    running.stop()
+    process = ServerProcess(path, bounds={"max_bytes": 200_000, "max_batch": 64})
+    yield process
+    process.stop()
 
 
 @pytest.fixture(scope="session")
-def asking():
-    """The function that asks a server."""
-    return ask
+def send_request():
+    """Return the function that sends a request to any server."""
+    return send_http_request
 
 
 @pytest.fixture(scope="session")
-def metrics_of():
-    """The function that reads the metrics of a server."""
+def read_server_metrics():
+    """Return the function that reads the metrics of any server."""
     return read_metrics
 
 
 @pytest.fixture(scope="session")
-def running_kind():
-    """The class of servers, for fixtures that keep several."""
-    return Running
+def server_process_class():
+    """Return the class of server processes, for fixtures that keep several."""
+    return ServerProcess

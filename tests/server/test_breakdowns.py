@@ -1,4 +1,4 @@
-"""A server that cannot start says so."""
+"""A server that cannot start raises an error."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from assay import Rubric
 from assay.server import RewardServer
 
 
-def test_a_server_that_cannot_start_says_so():
-    """The block is not entered, and nothing waits."""
+def test_a_server_that_cannot_start_raises_the_error():
+    """The `with` block is not entered, and nothing hangs."""
     server = RewardServer(Rubric([lambda completion: 1.0]))
     server._listening.close()
     with pytest.raises(OSError, match="Bad file descriptor"), server:

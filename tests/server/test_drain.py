@@ -1,4 +1,4 @@
-"""The end: what is under way is finished or refused, and nothing is dropped."""
+"""Shutdown: requests in progress are finished or refused, and none is dropped."""
 
 import http.client
 import os
@@ -17,51 +17,55 @@ pytestmark = pytest.mark.slow
 WAITS = '- {check: "steered:when_told"}'
 
 
-def begun(folder, count):
+def has_started_checks(folder, count):
     return len(list(folder.glob("*.began-*"))) >= count
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_requests_under_way_are_finished_and_new_ones_refused(start, until, tmp_path, number):
-    """Three wait when the signal comes; they are answered, one that comes then is told to go away."""
-    server = start(WAITS, workers=2)
-    place = urlsplit(server.url)
-    idle = http.client.HTTPConnection(place.netloc, timeout=30)
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopping_server_finishes_running_requests_and_refuses_new_ones(
+    start_server, wait_until, tmp_path, signal_number
+):
+    """Three requests are running when the signal comes: they are answered, and a later one gets 503."""
+    server = start_server(WAITS, workers=2)
+    address = urlsplit(server.url)
+    idle = http.client.HTTPConnection(address.netloc, timeout=30)
     idle.request("GET", "/health")
     idle.getresponse().read()
     with ThreadPoolExecutor(3) as pool:
-        asked = [pool.submit(server.score, str(tmp_path / f"go{i}")) for i in range(3)]
-        until(lambda: begun(tmp_path, 3))
-        server.process.send_signal(number)
-        until(lambda: server.ask("/ready", method="GET").status == 503)
+        pending = [pool.submit(server.score, str(tmp_path / f"go{i}")) for i in range(3)]
+        wait_until(lambda: has_started_checks(tmp_path, 3))
+        server.process.send_signal(signal_number)
+        wait_until(lambda: server.request("/ready", method="GET").status == 503)
         refused = server.score("4")
         assert refused.status == 503
         assert (refused.headers["retry-after"], refused.headers["connection"]) == ("1", "close")
         assert "the server is stopping" in refused.error
-        assert server.ask("/health", method="GET").status == 200
+        assert server.request("/health", method="GET").status == 200
         for i in range(3):
             (tmp_path / f"go{i}").touch()
-        answers = [future.result() for future in asked]
+        answers = [future.result() for future in pending]
     assert [answer.data["items"][0]["reward"] for answer in answers] == [1.0, 1.0, 1.0]
     assert all(answer.headers["connection"] == "close" for answer in answers)
     assert server.process.wait(30) == 0
     idle.close()
 
 
-def test_what_takes_too_long_is_refused_at_the_end(start, until, tmp_path):
-    """It never ends by itself, and gets 503 when the time to finish is over."""
-    server = start(WAITS, bounds={"drain_seconds": 0.2})
+def test_a_request_that_outlasts_the_drain_time_is_answered_with_503(
+    start_server, wait_until, tmp_path
+):
+    """The check never returns."""
+    server = start_server(WAITS, bounds={"drain_seconds": 0.2})
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(server.score, str(tmp_path / "never"))
-        until(lambda: begun(tmp_path, 1))
+        pending = pool.submit(server.score, str(tmp_path / "never"))
+        wait_until(lambda: has_started_checks(tmp_path, 1))
         server.process.send_signal(signal.SIGTERM)
-        assert asked.result().status == 503
+        assert pending.result().status == 503
     assert server.process.wait(30) == 0
 
 
-def test_an_idle_connection_is_told_before_it_is_closed(start):
-    """A request on a connection that was open when the signal came is refused, and not cut."""
-    server = start()
+def test_a_request_on_an_idle_connection_is_answered_during_shutdown(start_server):
+    """The connection was open when the signal came; its request is answered and not cut off."""
+    server = start_server()
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
     connection.request("GET", "/health")
     connection.getresponse().read()
@@ -75,41 +79,43 @@ def test_an_idle_connection_is_told_before_it_is_closed(start):
     assert server.process.wait(30) == 0
 
 
-def test_a_connection_that_was_just_taken_may_send_its_request(until):
-    """As when a server is restarted while requests are on their way over a network."""
+def test_a_connection_accepted_before_shutdown_may_still_send_its_request(wait_until):
+    """This happens when a server restarts while requests are on their way over a network."""
     with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
         server = stack.enter_context(RewardServer(Rubric([lambda completion: 1.0])))
-        place = urlsplit(server.url)
-        new = http.client.HTTPConnection(place.netloc, timeout=30)
-        new.connect()
-        with closing(http.client.HTTPConnection(place.netloc, timeout=30)) as after:
-            after.request("GET", "/health")
-            assert after.getresponse().status == 200  # so the one before it is taken
+        address = urlsplit(server.url)
+        early_connection = http.client.HTTPConnection(address.netloc, timeout=30)
+        early_connection.connect()
+        with closing(http.client.HTTPConnection(address.netloc, timeout=30)) as late_connection:
+            late_connection.request("GET", "/health")
+            assert (
+                late_connection.getresponse().status == 200
+            )  # so the earlier connection has been accepted too
 
-        ending = pool.submit(stack.pop_all().close)
-        until(lambda: server._listening.fileno() == -1)  # it takes no new connections
-        new.request(
+        shutdown = pool.submit(stack.pop_all().close)
+        wait_until(lambda: server._listening.fileno() == -1)  # no new connections are accepted
+        early_connection.request(
             "POST",
             "/v1/score",
             b'{"rollouts": [{"completion": "4"}]}',
             {"Content-Type": "application/json"},
         )
-        response = new.getresponse()
+        response = early_connection.getresponse()
         assert response.status == 503
         assert response.headers["connection"] == "close"
-        new.close()
-        ending.result()
+        early_connection.close()
+        shutdown.result()
 
 
-def test_a_second_ctrl_c_ends_it_at_once(start, until, tmp_path):
-    """Whatever is under way. A terminal sends it to all processes of the server."""
-    server = start(WAITS)
+def test_a_second_ctrl_c_stops_the_server_immediately(start_server, wait_until, tmp_path):
+    """Even with a request in progress. A terminal sends the signal to all processes of the server."""
+    server = start_server(WAITS)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(server.score, str(tmp_path / "never"))
-        until(lambda: begun(tmp_path, 1))
+        pending = pool.submit(server.score, str(tmp_path / "never"))
+        wait_until(lambda: has_started_checks(tmp_path, 1))
         os.killpg(server.process.pid, signal.SIGINT)
-        until(lambda: server.ask("/ready", method="GET").status == 503)
+        wait_until(lambda: server.request("/ready", method="GET").status == 503)
         os.killpg(server.process.pid, signal.SIGINT)
         assert server.process.wait(30) == 0
-        broken = isinstance(asked.exception(), OSError | http.client.HTTPException)
-        assert broken or asked.result().status == 500
+        broken = isinstance(pending.exception(), OSError | http.client.HTTPException)
+        assert broken or pending.result().status == 500

@@ -1,4 +1,4 @@
-"""The server against its own OpenAPI document: whatever the document allows or forbids, it is true."""
+"""The server is tested against its own OpenAPI document with generated requests."""
 
 import pytest
 import schemathesis
@@ -21,14 +21,14 @@ FUZZED = settings(
 
 
 @pytest.fixture(scope="module")
-def fuzzed(running_kind, tmp_path_factory):
-    """A server whose rubric has an answer for whatever a client may send."""
+def fuzzed_server(server_process_class, tmp_path_factory):
+    """A server whose rubric can score anything that a client may send."""
     path = tmp_path_factory.mktemp("fuzzed") / "rubric.yaml"
     path.write_text("- check: {max_words: 100}\n- check: {contains: a}\n")
-    server = running_kind(path, key=KEY)
+    server = server_process_class(path, key=KEY)
     yield server
-    said = server.stop()
-    assert "Traceback" not in said
+    standard_error = server.stop()
+    assert "Traceback" not in standard_error
 
 
 schema = schemathesis.openapi.from_dict(describe_api(PROTOCOLS, needs_key=True))
@@ -37,13 +37,15 @@ schema.config.generation.update(modes=list(schemathesis.GenerationMode))
 
 @schema.parametrize()
 @FUZZED
-def test_the_document_is_true(fuzzed, case):
-    """Statuses, types, bodies and headers are as it says, for good requests and for bad ones."""
+def test_responses_conform_to_the_openapi_document(fuzzed_server, case):
+    """Statuses, types, bodies and headers are checked for valid and invalid requests."""
     excluded = []
     if case.path in ("/openrlhf", "/verify"):
-        # That lists are of one length, a query begins with its prompt, and a model said something, no
-        # schema can say.
+        # A schema cannot express that lists have equal length, that a query begins with its prompt, and
+        # that there is some model output.
         excluded = [schemathesis.checks.positive_data_acceptance]
     case.call_and_validate(
-        base_url=fuzzed.url, headers={"Authorization": f"Bearer {KEY}"}, excluded_checks=excluded
+        base_url=fuzzed_server.url,
+        headers={"Authorization": f"Bearer {KEY}"},
+        excluded_checks=excluded,
     )

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a status and a sentence: never a crash, never silence."""
+"""Any input is answered with a status and a sentence: the server never crashes and never stays silent."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ SCORE = "/v1/score"
 GOOD = {"rollouts": [{"completion": "4", "answer": "4"}]}
 
 
-def nested(depth):
+def body_with_nesting(depth):
     return (
         b'{"rollouts": [{"completion": "4", "info": '
         + b'{"a":' * depth
@@ -72,7 +72,7 @@ BODIES = {
         "5000 digits",
     ),
     "lists without end": (b"[" * 100_000, 400, "nested too deep"),
-    "nested in a field": (nested(20_000), 400, "nested too deep"),
+    "nested in a field": (body_with_nesting(20_000), 400, "nested too deep"),
     "Latin-1": ('{"rollouts": [{"completion": "é"}]}'.encode("latin-1"), 400, "not valid JSON"),
     "UTF-16": ('{"rollouts": []}'.encode("utf-16"), 400, "not valid JSON"),
     "a mark of byte order": (b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 400, "not valid JSON"),
@@ -86,18 +86,16 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("body", "status", "words"), BODIES.values(), ids=BODIES)
-def test_a_body_that_makes_no_sense_is_answered_with_a_sentence(server, body, status, words):
-    """The sentence says what was wrong with it."""
-    answer = server.ask(SCORE, body)
+def test_an_invalid_body_is_answered_with_an_error_status_and_a_reason(server, body, status, words):
+    answer = server.request(SCORE, body)
     assert answer.status == status
     assert words in answer.error
 
 
 @pytest.mark.parametrize("path", ["/openrlhf", "/slime", "/verify"])
 @pytest.mark.parametrize("body", [b"", b"[[]]", b"{}", b"3", b'"x"', b"null", b"[" * 50_000])
-def test_so_it_is_on_every_route(server, path, body):
-    """What is wrong on one is wrong on all."""
-    answer = server.ask(path, body)
+def test_trainer_routes_also_refuse_invalid_bodies(server, path, body):
+    answer = server.request(path, body)
     assert answer.status == 400
     assert answer.error
 
@@ -112,15 +110,15 @@ HEADERS = {
 
 
 @pytest.mark.parametrize(("headers", "words"), HEADERS.values(), ids=HEADERS)
-def test_only_plain_json_is_taken(server, headers, words):
-    """415, whatever is inside."""
-    answer = server.ask(SCORE, GOOD, headers=headers)
+def test_other_content_types_and_encodings_are_answered_with_415(server, headers, words):
+    """Whatever the body contains."""
+    answer = server.request(SCORE, GOOD, headers=headers)
     assert answer.status == 415
     assert words in answer.error
 
 
-def test_a_client_may_wait_to_be_told_to_go_on(server):
-    """It announces a body, hears 100, sends the body, and hears its scores on the same connection."""
+def test_expect_100_continue_is_supported(server):
+    """The client announces a body, receives 100, sends the body, and gets its scores on the same connection."""
     body = json.dumps(GOOD).encode()
     head = (
         f"POST {SCORE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -131,116 +129,122 @@ def test_a_client_may_wait_to_be_told_to_go_on(server):
         connection.sendall(head.encode())
         assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(body)
-        heard = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert heard.startswith(b"HTTP/1.1 200")
-    assert b'"reward":3.5' in heard
+        response = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert response.startswith(b"HTTP/1.1 200")
+    assert b'"reward":3.5' in response
 
 
-def test_a_reply_without_a_body_is_sent(server):
-    """HEAD is answered by a head, and the next request on the connection after it."""
-    asked = b"HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    last = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    heard = raw(server, asked + last, wait=False)
-    assert heard.count(b"HTTP/1.1 200") == 2
-    assert heard.endswith(b'{"status":"ok"}')
+def test_a_head_request_is_answered_without_a_body(server):
+    """The next request on the connection is answered after it."""
+    head_request = b"HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    get_request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    response = exchange_bytes(server, head_request + get_request, close_writing=False)
+    assert response.count(b"HTTP/1.1 200") == 2
+    assert response.endswith(b'{"status":"ok"}')
 
 
-def test_json_may_say_that_it_is_utf_8(server):
-    """As some clients do."""
-    kind = {"Content-Type": 'application/json; charset="UTF-8"'}
-    assert server.ask(SCORE, GOOD, headers=kind).status == 200
+def test_a_content_type_may_name_the_charset_utf_8(server):
+    """Some clients send it."""
+    headers = {"Content-Type": 'application/json; charset="UTF-8"'}
+    assert server.request(SCORE, GOOD, headers=headers).status == 200
 
 
-def test_a_gzip_bomb_is_never_unpacked(server):
+def test_a_gzip_bomb_is_never_decompressed(server):
     """20 MB in 20 kB."""
     bomb = gzip.compress(b" " * 20_000_000)
-    answer = server.ask(SCORE, bomb, headers={"Content-Encoding": "gzip"})
+    answer = server.request(SCORE, bomb, headers={"Content-Encoding": "gzip"})
     assert answer.status == 415
 
 
 @pytest.mark.slow
-def test_an_announced_size_is_refused_before_it_is_sent(server):
-    """A connection that says it will send a terabyte is told no, and not waited for."""
+def test_a_content_length_above_the_limit_is_refused_before_the_body_is_sent(server):
+    """A request that announces a terabyte gets 413 immediately."""
     head = (
         f"POST {SCORE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: 1099511627776\r\nConnection: close\r\n\r\n"
     )
-    assert raw(server, head.encode() + b"{", wait=False).startswith(b"HTTP/1.1 413")
+    assert exchange_bytes(server, head.encode() + b"{", close_writing=False).startswith(
+        b"HTTP/1.1 413"
+    )
 
 
-def test_pieces_are_counted_as_they_come(server):
-    """A body that announces no size is refused once it has too many bytes."""
+def test_a_chunked_body_is_refused_once_it_exceeds_the_limit(server):
+    """It has no content length, so its bytes are counted as they arrive."""
     head = (
         f"POST {SCORE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Transfer-Encoding: chunked\r\n\r\n"
     )
-    piece = b"2710\r\n" + b" " * 10_000 + b"\r\n"
-    said = raw(server, head.encode() + piece * 25 + b"0\r\n\r\n", wait=False)
-    assert said.startswith(b"HTTP/1.1 413")
+    chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
+    response = exchange_bytes(
+        server, head.encode() + chunk * 25 + b"0\r\n\r\n", close_writing=False
+    )
+    assert response.startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_in_pieces_is_as_good_as_any(server):
-    """Some clients announce no size."""
+def test_a_chunked_body_is_accepted(server):
+    """Some clients do not send a content length."""
     body = json.dumps(GOOD).encode()
     head = (
         f"POST {SCORE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
-    pieces = b"".join(b"%x\r\n%b\r\n" % (1, body[i : i + 1]) for i in range(len(body)))
-    assert b'"reward":3.5' in raw(server, head.encode() + pieces + b"0\r\n\r\n", wait=False)
+    chunks = b"".join(b"%x\r\n%b\r\n" % (1, body[i : i + 1]) for i in range(len(body)))
+    assert b'"reward":3.5' in exchange_bytes(
+        server, head.encode() + chunks + b"0\r\n\r\n", close_writing=False
+    )
 
 
 @pytest.mark.parametrize(
     "garbage",
     [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"\0" * 100],
 )
-def test_what_is_no_http_is_refused_or_shown_the_door(server, garbage):
-    """And the server goes on."""
-    said = raw(server, garbage + b"\r\n\r\n")
-    assert said == b"" or said.startswith(b"HTTP/1.1 4")
-    assert server.ask("/health", method="GET").status == 200
+def test_garbage_on_the_socket_is_refused_or_the_connection_is_closed(server, garbage):
+    """The server keeps running."""
+    response = exchange_bytes(server, garbage + b"\r\n\r\n")
+    assert response == b"" or response.startswith(b"HTTP/1.1 4")
+    assert server.request("/health", method="GET").status == 200
 
 
-def test_a_head_without_end_is_cut(server):
-    """Far more headers than anybody needs."""
+def test_an_endless_header_is_refused_or_the_connection_is_closed(server):
+    """The server keeps running."""
     head = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X-Long: " + b"y" * 1_000_000
-    said = raw(server, head)
-    assert said == b"" or said.startswith(b"HTTP/1.1 4")
-    assert server.ask("/health", method="GET").status == 200
+    response = exchange_bytes(server, head)
+    assert response == b"" or response.startswith(b"HTTP/1.1 4")
+    assert server.request("/health", method="GET").status == 200
 
 
-def test_what_is_not_there_is_said(server):
-    """With a pointer to what is."""
-    answer = server.ask("/v1/scores", GOOD)
+def test_an_unknown_path_is_answered_with_404(server):
+    """The error names the document that lists all paths."""
+    answer = server.request("/v1/scores", GOOD)
     assert answer.status == 404
     assert "/openapi.json" in answer.error
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"])
-def test_scoring_takes_post_alone(server, method):
-    """405, and which one would be right."""
-    answer = server.ask(SCORE, method=method)
+def test_scoring_with_another_method_is_answered_with_405(server, method):
+    """The `Allow` header names the right method."""
+    answer = server.request(SCORE, method=method)
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
 
-def raw(server, said, *, wait=True):
-    """What a server says to these bytes until it hangs up, or has said something."""
+def exchange_bytes(server, sent, *, close_writing=True):
+    """Send bytes, and return what the server sends until it closes the connection."""
     netloc = urlsplit(server.url)
-    heard = b""
+    received = b""
     with socket.create_connection((netloc.hostname, netloc.port), timeout=30) as connection:
         try:
-            connection.sendall(said)
-            if wait:
+            connection.sendall(sent)
+            if close_writing:
                 connection.shutdown(socket.SHUT_WR)
-            while more := connection.recv(65536):
-                heard += more
+            while chunk := connection.recv(65536):
+                received += chunk
         except OSError:
-            pass  # it has hung up
-    return heard
+            pass  # the server closed the connection
+    return received
 
 
 def test_a_repeated_key_is_found_in_linear_time():
-    """Comparing each of the 300,000 keys with all keys before it would take half an hour."""
+    """Comparing each of the 300,000 keys with all earlier ones would take half an hour."""
     members = [f'"{number}":0' for number in range(300_000)]
     body = "{" + ",".join([*members, members[-1]]) + "}"
     with pytest.raises(HTTPException, match="'299999' occurs 2 times"):

@@ -1,4 +1,4 @@
-"""A rubric that a model judges: the server asks, keeps, counts, and never takes an outage for a zero."""
+"""Rubrics with a judge: verdicts are cached, calls are counted, and an outage never becomes a zero."""
 
 import pytest
 
@@ -14,51 +14,51 @@ pytestmark = pytest.mark.slow
 JUDGED = "- {requirement: Names the capital, weight: 2}\n- check: {max_words: 3}\n"
 
 
-def by_the_text(system, user):
+def answer_by_text(system, user):
     return "MET" if "Paris" in user else "UNMET"
 
 
 @pytest.fixture
 def judge():
-    with ModelServer(by_the_text) as server:
+    with ModelServer(answer_by_text) as server:
         yield server
 
 
-def test_a_judge_is_asked_and_its_verdicts_are_kept(start, judge, tmp_path):
-    """2 + 1 for Paris, 0 + 1 for Lyon; asked again, nobody is asked."""
-    place = str(tmp_path / "verdicts")
-    server = start(JUDGED, judge={"judge": judge.model, "cache": place})
+def test_verdicts_of_the_judge_are_cached_across_restarts(start_server, judge, tmp_path):
+    """2 + 1 for Paris, 0 + 1 for Lyon; the second request and the second server call no judge."""
+    cache = str(tmp_path / "verdicts")
+    server = start_server(JUDGED, judge={"judge": judge.model, "cache": cache})
     for _ in range(2):
         items = server.score("Paris", "Lyon").data["items"]
         assert [item["reward"] for item in items] == [3.0, 1.0]
     assert judge.calls == 2
-    said = server.stop()
-    assert "Traceback" not in said
-    again = start(JUDGED, judge={"judge": judge.model, "cache": place})
-    assert again.score("Paris").data["items"][0]["reward"] == 3.0
+    standard_error = server.stop()
+    assert "Traceback" not in standard_error
+    restarted = start_server(JUDGED, judge={"judge": judge.model, "cache": cache})
+    assert restarted.score("Paris").data["items"][0]["reward"] == 3.0
     assert judge.calls == 2
 
 
-def test_what_is_asked_is_counted(start, judge, until):
-    """Calls and tokens, for Prometheus. The judge may be given by its name alone."""
-    server = start(JUDGED, judge=judge.model)
+def test_judge_calls_and_tokens_are_counted(start_server, judge, wait_until):
+    """The judge may be given by its name only."""
+    server = start_server(JUDGED, judge=judge.model)
     server.score("Paris", "Lyon")
-    until(lambda: server.metrics()["assay_judge_calls_total"] == 2)
+    wait_until(lambda: server.metrics()["assay_judge_calls_total"] == 2)
     metrics = server.metrics()
     assert metrics['assay_judge_tokens_total{kind="prompt"}'] == judge.prompt_tokens
     assert metrics['assay_judge_tokens_total{kind="completion"}'] == judge.completion_tokens
 
 
-def test_calls_are_limited(start, judge):
-    """The second rollout has no answer and therefore no score."""
-    server = start(JUDGED, judge={"judge": judge.model, "max_calls": 1})
+def test_the_number_of_judge_calls_is_limited(start_server, judge):
+    """The second rollout has no verdict and therefore no score."""
+    server = start_server(JUDGED, judge={"judge": judge.model, "max_calls": 1})
     items = server.score("Paris", "Lyon").data["items"]
     assert sorted(item["reward"] is None for item in items) == [False, True]
     assert len(judge.asked) == 1
 
 
 def test_a_budget_in_dollars_needs_the_price_of_the_judge(rubric_file, judge):
-    """Refused before anything is served; with the price it is served."""
+    """Without the price the rubric is refused before anything is served."""
     rubric = PublishedRubric.read(str(rubric_file(JUDGED)))
     with pytest.raises(BudgetExceeded, match="--price"):
         RubricLoader(JudgeSettings(judge.model, budget=1.0)).load(rubric)
@@ -66,10 +66,8 @@ def test_a_budget_in_dollars_needs_the_price_of_the_judge(rubric_file, judge):
     assert RubricLoader(priced).load(rubric).grader is not None
 
 
-def test_the_judge_of_the_server_takes_the_place_of_that_of_the_rubric(
-    tmp_path, judge, monkeypatch
-):
-    """In a group too; without one, each rubric keeps its own, and none is needed."""
+def test_the_judge_of_the_server_replaces_the_judge_of_the_rubric(tmp_path, judge, monkeypatch):
+    """In a rubric group too. Without a server judge, each rubric keeps its own."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "served_with_judge.py").write_text(
         "from assay import Rubric, RubricGroup\n"
@@ -78,10 +76,10 @@ def test_the_judge_of_the_server_takes_the_place_of_that_of_the_rubric(
         "group = RubricGroup([own])\n"
     )
     published = PublishedRubric.read("served_with_judge:group", allow_code=True)
-    unnamed = RubricLoader(JudgeSettings()).load(published)
-    assert unnamed.grade_sync("Paris").score == 0.0
-    named = RubricLoader(JudgeSettings(judge.model)).load(published)
-    assert named.grade_sync("Paris").score == 1.0
+    without_server_judge = RubricLoader(JudgeSettings()).load(published)
+    assert without_server_judge.grade_sync("Paris").score == 0.0
+    with_server_judge = RubricLoader(JudgeSettings(judge.model)).load(published)
+    assert with_server_judge.grade_sync("Paris").score == 1.0
 
 
 def test_a_judge_that_cannot_be_sent_to_workers_is_refused(rubric_file):
@@ -89,59 +87,61 @@ def test_a_judge_that_cannot_be_sent_to_workers_is_refused(rubric_file):
         serve(str(rubric_file(JUDGED)), judge=lambda system_prompt, user_prompt: "MET")
 
 
-def test_an_outage_leaves_rollouts_without_a_score(start):
-    """Null and the error on the native route, an error status where only numbers go."""
+def test_an_outage_of_the_judge_leaves_rollouts_unscored(start_server):
+    """The native route returns null and the error; routes that return plain numbers return an error status."""
     with ModelServer(faults=lambda number: Fault.refusing("no such model")) as judge:
-        server = start(JUDGED, judge={"judge": judge.model})
+        server = start_server(JUDGED, judge={"judge": judge.model})
         [item] = server.score("Paris").data["items"]
-        refused = server.ask("/slime", {"response": "Paris"})
+        refused = server.request("/slime", {"response": "Paris"})
     assert (item["reward"], item["score"]) == (None, None)
     assert "no such model" in item["errors"]["names_the_capital"]
     assert refused.status == 422
     assert "no such model" in refused.error
 
 
-def test_a_judge_that_hangs_ends_at_the_deadline(start):
-    """Of two rollouts, the one whose judge answers has its score."""
+def test_a_judge_that_hangs_leaves_only_its_rollout_unscored(start_server):
+    """Of two rollouts, the one whose judge call is answered gets its score."""
 
     def faults(number):
         return Fault.hanging() if number == 0 else None
 
-    with ModelServer(by_the_text, faults=faults) as judge:
-        server = start(JUDGED, judge={"judge": judge.model}, bounds={"item_seconds": 1})
+    with ModelServer(answer_by_text, faults=faults) as judge:
+        server = start_server(JUDGED, judge={"judge": judge.model}, bounds={"item_seconds": 1})
         items = server.score("Paris", "Paris, too").data["items"]
         server.stop()
     assert sorted(item["reward"] or 0 for item in items) == [0, 3.0]
     assert sum("errors" in item for item in items) == 1
 
 
-def test_a_judged_rubric_without_a_judge_does_not_start(rubric_file, running_kind, monkeypatch):
-    """It says what to do."""
+def test_a_judged_rubric_without_a_judge_does_not_start(
+    rubric_file, server_process_class, monkeypatch
+):
+    """The error says what to do."""
     monkeypatch.delenv("ASSAY_JUDGE", raising=False)
-    server = running_kind(rubric_file(JUDGED))
-    said = server.stop()
+    server = server_process_class(rubric_file(JUDGED))
+    standard_error = server.stop()
     assert server.process.returncode == 1
-    assert "ASSAY_JUDGE" in said
+    assert "ASSAY_JUDGE" in standard_error
 
 
-def test_what_the_judge_is_shown_is_said_by_the_server(start):
-    """Before what the rubric says, and for the rubrics that rollouts bring too."""
+def test_the_server_decides_what_the_judge_is_shown(start_server):
+    """Its setting overrides the one of the rubric, also for rubrics of single rollouts."""
     chat = [
         {"role": "assistant", "content": "Paris"},
         {"role": "user", "content": "Sure?"},
         {"role": "assistant", "content": "Yes."},
     ]
-    own = {"criteria": [{"requirement": "Names Paris"}], "shows": "all"}
+    row_rubric = {"criteria": [{"requirement": "Names Paris"}], "shows": "all"}
     rollouts = [
         {"prompt": "Capital?", "completion": chat},
-        {"prompt": "Capital?", "completion": chat, "columns": {"rubric": own}},
+        {"prompt": "Capital?", "completion": chat, "columns": {"rubric": row_rubric}},
     ]
     with ModelServer(
         lambda system, user: "MET" if "Paris</turn>" in user.replace("\n", "") else "UNMET"
     ) as judge:
         for shows, scores in (([], [1.0, 1.0]), (["last"], [0.0, 0.0])):
-            server = start(
+            server = start_server(
                 "- requirement: Says Paris\n", judge={"judge": judge.model, "shows": shows}
             )
-            found = server.ask("/v1/score", {"rollouts": rollouts}).data["items"]
-            assert [each["score"] for each in found] == scores
+            items = server.request("/v1/score", {"rollouts": rollouts}).data["items"]
+            assert [item["score"] for item in items] == scores

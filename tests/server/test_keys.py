@@ -1,4 +1,4 @@
-"""Who may ask: on loopback everybody, unless there is a key; anywhere else only who has it."""
+"""Authorization: on loopback a key is optional, and on any other address it is required."""
 
 import base64
 
@@ -12,14 +12,14 @@ GOOD = {"rollouts": [{"completion": "4"}]}
 
 
 @pytest.fixture(scope="module")
-def guarded():
+def server_with_key():
     rubric = Rubric([lambda completion: completion == "4"])
     with RewardServer(rubric, Settings(port=0, key="s3cret")) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def keyless():
+def server_without_key():
     rubric = Rubric([lambda completion: completion == "4"])
     settings = Settings(port=0, allow_hosts=("rewards.internal",))
     with RewardServer(rubric, settings) as server:
@@ -27,38 +27,37 @@ def keyless():
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "reward.example.com"])
-def test_where_others_can_reach_it_a_server_needs_a_key(host):
-    """It refuses to start, and says what to do."""
+def test_a_server_that_other_machines_can_reach_needs_a_key(host):
+    """Without a key it refuses to start, and says what to do."""
     with pytest.raises(SettingsError, match="no key is set: set ASSAY_SERVER_KEY"):
         Settings(host=host)
     assert Settings(host=host, key="s3cret").key == "s3cret"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
-def test_on_loopback_it_needs_none(host):
-    """Only this machine can ask."""
+def test_a_server_on_loopback_needs_no_key(host):
+    """Only processes on this machine can send requests."""
     assert Settings(host=host).key == ""
 
 
-def test_a_key_is_not_shown():
-    """Not even where the settings are."""
+def test_the_repr_of_settings_hides_the_key():
     assert "s3cret" not in repr(Settings(key="s3cret"))
 
 
 @pytest.mark.parametrize("key", ["two words", "schlüssel", "line\nbreak"])
-def test_a_key_that_no_header_can_carry_is_refused(key):
-    """At once, and without showing it."""
+def test_a_key_that_cannot_be_sent_in_a_header_is_refused(key):
+    """The error does not contain the key."""
     with pytest.raises(SettingsError, match="make a new one"):
         Settings(key=key)
 
 
-def basic(password):
+def basic_authorization(password):
     return f"Basic {base64.b64encode(f'assay:{password}'.encode()).decode()}"
 
 
 @pytest.mark.parametrize("path", ["/v1/score", "/openrlhf", "/slime", "/verify", "/seed_session"])
 @pytest.mark.parametrize(
-    "given",
+    "authorization",
     [
         None,
         "",
@@ -67,22 +66,28 @@ def basic(password):
         "Bearer s3crett",
         "s3cret",
         "Digest s3cret",
-        basic("x"),
+        basic_authorization("x"),
         "Basic %",
     ],
 )
-def test_without_the_right_key_nothing_is_scored(guarded, asking, path, given):
-    """401 with a sentence, before the body is looked at."""
-    headers = {} if given is None else {"Authorization": given}
-    answer = asking(guarded.url, path, b"no JSON", headers=headers)
+def test_a_request_without_the_right_key_is_answered_with_401(
+    server_with_key, send_request, path, authorization
+):
+    """The key is checked before the body is read."""
+    headers = {} if authorization is None else {"Authorization": authorization}
+    answer = send_request(server_with_key.url, path, b"no JSON", headers=headers)
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert "the key is missing or wrong" in answer.error
 
 
-@pytest.mark.parametrize("given", ["Bearer s3cret", "bearer s3cret", basic("s3cret")])
-def test_with_it_everything_is(guarded, asking, given):
-    """As a bearer, or as the password in an address, for clients that can set no header."""
-    answer = asking(guarded.url, "/v1/score", GOOD, headers={"Authorization": given})
+@pytest.mark.parametrize(
+    "authorization", ["Bearer s3cret", "bearer s3cret", basic_authorization("s3cret")]
+)
+def test_a_request_with_the_right_key_is_scored(server_with_key, send_request, authorization):
+    """As a bearer token, or as the password in a URL for clients that cannot set headers."""
+    answer = send_request(
+        server_with_key.url, "/v1/score", GOOD, headers={"Authorization": authorization}
+    )
     assert answer.data["items"] == [{"reward": 1.0, "score": 1.0}]
 
 
@@ -96,26 +101,29 @@ def test_with_it_everything_is(guarded, asking, given):
         ("/v1/rubric", 401),
     ],
 )
-def test_what_a_probe_needs_is_open(guarded, asking, path, status):
-    """What tells of the work is not."""
-    assert asking(guarded.url, path, method="GET").status == status
-    shown = asking(guarded.url, path, method="GET", headers={"Authorization": "Bearer s3cret"})
-    assert shown.status == 200
+def test_health_checks_need_no_key_but_metrics_and_rubric_do(
+    server_with_key, send_request, path, status
+):
+    assert send_request(server_with_key.url, path, method="GET").status == status
+    answer_with_key = send_request(
+        server_with_key.url, path, method="GET", headers={"Authorization": "Bearer s3cret"}
+    )
+    assert answer_with_key.status == 200
 
 
-def test_why_a_reload_failed_is_for_those_with_the_key(guarded, asking):
-    """It may name files and what stands in them."""
-    guarded.app.reload_error = "rubric.yaml:3: there is no check 'exakt'"
+def test_the_reason_of_a_failed_reload_is_shown_only_with_the_key(server_with_key, send_request):
+    """The reason may contain file names and file contents."""
+    server_with_key.app.reload_error = "rubric.yaml:3: there is no check 'exakt'"
     try:
-        strange = asking(guarded.url, "/ready", method="GET").data
-        known = asking(
-            guarded.url, "/ready", method="GET", headers={"Authorization": "Bearer s3cret"}
+        data_without_key = send_request(server_with_key.url, "/ready", method="GET").data
+        answer_with_key = send_request(
+            server_with_key.url, "/ready", method="GET", headers={"Authorization": "Bearer s3cret"}
         )
     finally:
-        guarded.app.reload_error = ""
-    assert strange["reload_failed"] is True
-    assert "reload_error" not in strange
-    assert "exakt" in known.data["reload_error"]
+        server_with_key.app.reload_error = ""
+    assert data_without_key["reload_failed"] is True
+    assert "reload_error" not in data_without_key
+    assert "exakt" in answer_with_key.data["reload_error"]
 
 
 class TestHosts:
@@ -126,10 +134,14 @@ class TestHosts:
     @pytest.mark.parametrize(
         "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""]
     )
-    def test_without_a_key_another_name_is_refused(self, keyless, asking, path, host):
-        """A page in a browser whose name resolves to this machine is not answered, whatever it asks for."""
+    def test_without_a_key_an_unknown_host_name_is_answered_with_403(
+        self, server_without_key, send_request, path, host
+    ):
+        """This stops web pages whose host name resolves to this machine (DNS rebinding), on every route."""
         method = "GET" if path in ("/v1/rubric", "/ready") else "POST"
-        answer = asking(keyless.url, path, GOOD, method=method, headers={"Host": host})
+        answer = send_request(
+            server_without_key.url, path, GOOD, method=method, headers={"Host": host}
+        )
         assert answer.status == 403
         assert f"this server is not {host.partition(':')[0]!r}" in answer.error
 
@@ -144,36 +156,37 @@ class TestHosts:
             "rewards.internal",
         ],
     )
-    def test_names_of_this_machine_and_those_allowed_are_answered(self, keyless, asking, host):
-        """With any port, since a tunnel may have another."""
-        answer = asking(keyless.url, "/v1/score", GOOD, headers={"Host": host})
+    def test_names_of_this_machine_and_allowed_hosts_are_accepted(
+        self, server_without_key, send_request, host
+    ):
+        """With any port, since a tunnel may use another."""
+        answer = send_request(server_without_key.url, "/v1/score", GOOD, headers={"Host": host})
         assert answer.data["items"] == [{"reward": 1.0, "score": 1.0}]
 
-    def test_with_a_key_any_name_will_do(self, guarded, asking):
-        """A page does not know the key, and a server on a network has names of its own."""
+    def test_with_a_key_any_host_name_is_accepted(self, server_with_key, send_request):
+        """A web page does not know the key, and a server on a network has names of its own."""
         headers = {"Authorization": "Bearer s3cret", "Host": "rewards.example"}
-        assert asking(guarded.url, "/v1/score", GOOD, headers=headers).status == 200
+        assert send_request(server_with_key.url, "/v1/score", GOOD, headers=headers).status == 200
 
 
-class TestWhereItComesFrom:
-    def test_from_the_environment(self, monkeypatch):
-        """Without the line break that comes with a file."""
+class TestReadingTheKey:
+    def test_the_key_is_read_from_the_environment(self, monkeypatch):
+        """The line break at the end of the variable is removed."""
         monkeypatch.setenv("ASSAY_SERVER_KEY", "s3cret\n")
         assert read_key(None) == "s3cret"
 
-    def test_a_file_goes_before_it(self, monkeypatch, tmp_path):
-        """It was named for this server."""
+    def test_a_key_file_takes_precedence_over_the_environment(self, monkeypatch, tmp_path):
         monkeypatch.setenv("ASSAY_SERVER_KEY", "other")
         (tmp_path / "key").write_text("s3cret\n")
         assert read_key(tmp_path / "key") == "s3cret"
 
-    def test_an_empty_file_is_no_key(self, tmp_path):
-        """Rather than none at all."""
+    def test_an_empty_key_file_is_an_error(self, tmp_path):
+        """It does not mean that no key is needed."""
         (tmp_path / "key").write_text("\n")
         with pytest.raises(SettingsError, match="is empty"):
             read_key(tmp_path / "key")
 
-    def test_there_may_be_none(self, monkeypatch):
-        """On loopback that will do."""
+    def test_the_key_is_empty_if_none_is_configured(self, monkeypatch):
+        """That is enough on loopback."""
         monkeypatch.delenv("ASSAY_SERVER_KEY", raising=False)
         assert read_key(None) == ""

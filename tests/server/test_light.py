@@ -1,17 +1,19 @@
-"""What the server needs is loaded by the server alone."""
+"""The dependencies of the server are imported only by the server."""
 
 import subprocess
 import sys
 
 import pytest
 
-NEEDED = {"msgspec", "prometheus_client", "starlette", "uvicorn"}
+SERVER_PACKAGES = {"msgspec", "prometheus_client", "starlette", "uvicorn"}
 
 
-def loaded_by(statement):
+def modules_loaded_by(statement):
     code = f"import sys\n{statement}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return set(process.stdout.split())
 
 
 @pytest.mark.slow
@@ -23,20 +25,21 @@ def loaded_by(statement):
         "from assay.server import Bounds, JudgeSettings, Settings, ServerRefused",
     ],
 )
-def test_a_client_needs_none_of_it(statement):
-    """Neither by importing the package nor by making a remote rubric."""
-    assert not loaded_by(statement) & NEEDED
+def test_a_client_does_not_import_the_packages_of_the_server(statement):
+    """Neither importing the package nor making a remote rubric does."""
+    assert not modules_loaded_by(statement) & SERVER_PACKAGES
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", sorted(NEEDED))
-def test_what_is_missing_is_named_with_what_to_install(package):
-    """As for every extra."""
+@pytest.mark.parametrize("package", sorted(SERVER_PACKAGES))
+def test_the_error_for_a_missing_package_names_the_extra_to_install(package):
     code = (
         f"import sys\nsys.modules[{package!r}] = None\n"
         "try:\n    from assay.server import RewardServer\n"
         "except ImportError as error:\n    print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"needs the package {package!r}" in done.stdout
-    assert "[server]'" in done.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert f"needs the package {package!r}" in process.stdout
+    assert "[server]'" in process.stdout

@@ -1,4 +1,4 @@
-"""`assay serve`: what it says, and what it refuses."""
+"""The output and the errors of `assay serve`."""
 
 import os
 import signal
@@ -13,38 +13,38 @@ from assay.server.settings import SettingsError
 PROGRAM = "import sys; from assay.cli.serve import command; sys.exit(command.main(sys.argv[1:], 'assay serve'))"
 
 
-def run(*arguments, **environment):
-    kept = {name: value for name, value in os.environ.items() if name != "ASSAY_SERVER_KEY"}
+def start_command(*arguments, **environment):
+    inherited = {name: value for name, value in os.environ.items() if name != "ASSAY_SERVER_KEY"}
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=kept | environment,
+        env=inherited | environment,
     )
 
 
 @pytest.mark.slow
-def test_it_says_where_it_serves_and_ends_on_ctrl_c(rubric_file, asking):
-    """With exit code 0, since it was told to end."""
-    process = run(rubric_file(), "--port", 0, "--workers", 2)
+def test_the_command_prints_its_url_and_stops_on_ctrl_c(rubric_file, send_request):
+    """The exit code is 0, since the user asked it to stop."""
+    process = start_command(rubric_file(), "--port", 0, "--workers", 2)
     line = process.stderr.readline()
     assert line.startswith("serving ")
     assert line.endswith(" with 2 workers\n")
     url = line.split()[3]
     body = {"rollouts": [{"completion": "4", "answer": "4"}]}
-    assert asking(url, "/v1/score", body).data["items"][0]["reward"] == 3.5
+    assert send_request(url, "/v1/score", body).data["items"][0]["reward"] == 3.5
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 0
 
 
 @pytest.mark.slow
-def test_the_key_comes_from_the_environment(rubric_file, asking):
-    """And never from the command line, where others can read it."""
-    process = run(rubric_file(), "--port", 0, ASSAY_SERVER_KEY="s3cret")
+def test_the_key_is_read_from_the_environment(rubric_file, send_request):
+    """There is no option for it, because others can read the command line."""
+    process = start_command(rubric_file(), "--port", 0, ASSAY_SERVER_KEY="s3cret")
     url = process.stderr.readline().split()[3]
-    assert asking(url, "/v1/rubric", method="GET").status == 401
+    assert send_request(url, "/v1/rubric", method="GET").status == 401
     process.terminate()
     process.communicate(timeout=60)
     assert (
@@ -56,13 +56,12 @@ def test_the_key_comes_from_the_environment(rubric_file, asking):
 
 
 @pytest.mark.slow
-def test_everything_can_be_looked_at_without_serving(rubric_file):
-    """With --dry-run."""
-    process = run(rubric_file(), "--dry-run")
-    _, said = process.communicate(timeout=60)
+def test_a_dry_run_prints_the_rubric_and_the_url_without_serving(rubric_file):
+    process = start_command(rubric_file(), "--dry-run")
+    _, standard_error = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert "<Rubric arithmetic" in said
-    assert "would be served on http://127.0.0.1:8000" in said
+    assert "<Rubric arithmetic" in standard_error
+    assert "would be served on http://127.0.0.1:8000" in standard_error
 
 
 @pytest.mark.slow
@@ -78,17 +77,16 @@ def test_everything_can_be_looked_at_without_serving(rubric_file):
         (["--key-file", "/no/such/file"], "No such file"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(rubric_file, options, words):
-    """Before anything is started."""
-    process = run(rubric_file(), *options)
-    _, said = process.communicate(timeout=60)
+def test_invalid_options_are_refused_before_anything_is_started(rubric_file, options, words):
+    process = start_command(rubric_file(), *options)
+    _, standard_error = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert words in said
+    assert words in standard_error
 
 
 @pytest.mark.parametrize("file", ["nowhere/signs.jsonl", "."])
-def test_a_monitor_that_cannot_write_is_refused_at_the_start(tmp_path, file):
-    """And not when the first signs are to be written, hours into a training."""
+def test_a_monitor_file_that_cannot_be_written_is_refused_at_startup(tmp_path, file):
+    """It must not fail hours into a training run, when the first warning is written."""
     with pytest.raises(SettingsError, match="name a file in a folder that exists"):
         Settings(monitor=str(tmp_path / file))
     assert Settings(monitor=str(tmp_path / "signs.jsonl")).monitor

@@ -1,4 +1,4 @@
-"""A service scores the rollouts of each request as the rubric alone would."""
+"""`RubricService` scores the rollouts of each request as the rubric itself would."""
 
 import asyncio
 from contextvars import ContextVar
@@ -22,8 +22,8 @@ def difficulty(difficulty):
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
-async def test_checks_see_the_context_that_a_server_was_started_in(at_once):
-    """With one request after the other, and with several at once."""
+async def test_checks_run_in_the_context_in_which_the_server_was_started(at_once):
+    """Context variables are visible with one request at a time and with several."""
     LANGUAGE.set("French")
     with RewardServer(Rubric([lambda completion: LANGUAGE.get() == completion])) as server:
         remote = RemoteRubric(server.url, batch_size=1, at_once=at_once)
@@ -31,8 +31,8 @@ async def test_checks_see_the_context_that_a_server_was_started_in(at_once):
     assert [report.raw_score for report in reports] == [1.0] * 8
 
 
-async def test_one_rollout_that_raises_leaves_the_others_their_scores():
-    """The rubric raises what fails, and the report of that rollout alone has the error."""
+async def test_an_error_in_one_rollout_does_not_affect_the_others():
+    """The rubric raises errors, but only the report of the failed rollout contains one."""
 
     def length(completion):
         if completion == "bad":
@@ -45,8 +45,8 @@ async def test_one_rollout_that_raises_leaves_the_others_their_scores():
     assert good.raw_score == 4.0
 
 
-async def test_a_cancelled_request_takes_nothing_from_the_others():
-    """The first of two requests is cancelled, and the second gets its score."""
+async def test_cancelling_one_request_does_not_affect_another():
+    """The first of two requests is cancelled, and the second still gets its score."""
 
     async def waits(completion):
         await asyncio.sleep(0.01)
@@ -61,8 +61,8 @@ async def test_a_cancelled_request_takes_nothing_from_the_others():
     assert report.raw_score == 2.0
 
 
-async def test_a_missing_field_is_the_error_of_its_own_rollout():
-    """The others have the field and get their scores."""
+async def test_a_missing_field_is_an_error_of_that_rollout_only():
+    """The other rollouts have the field and get their scores."""
     service = RubricService(Rubric([difficulty]), 60)
     rollouts = [
         make_rollout("x", difficulty=0.5),
@@ -76,23 +76,23 @@ async def test_a_missing_field_is_the_error_of_its_own_rollout():
 
 
 @pytest.mark.parametrize("count", [0, 1, 33, 600])
-async def test_any_number_of_rollouts_is_scored_in_order(count):
-    """Completions of 0 to 4 characters."""
+async def test_reports_are_in_the_order_of_the_rollouts(count):
+    """Completions have 0 to 4 characters."""
     rollouts = [make_rollout("x" * (number % 5)) for number in range(count)]
     reports = await RubricService(Rubric([length]), 60).score(rollouts)
     assert [report.raw_score for report in reports] == [number % 5 for number in range(count)]
 
 
-async def test_rollouts_with_a_rubric_of_their_own_keep_their_places():
-    """The second of three has a rubric of its own, worth 1 for a text with an a."""
-    own = [{"check": {"contains": "a"}}]
-    rollouts = [make_rollout("bb"), make_rollout("a", rubric=own), make_rollout("ccc")]
+async def test_rollouts_with_their_own_rubric_keep_their_position():
+    """The rubric of the second rollout gives 1 point to a text that contains an a."""
+    row_rubric = [{"check": {"contains": "a"}}]
+    rollouts = [make_rollout("bb"), make_rollout("a", rubric=row_rubric), make_rollout("ccc")]
     reports = await RubricService(Rubric([length]), 60).score(rollouts)
     assert [report.raw_score for report in reports] == [2.0, 1.0, 3.0]
 
 
-async def test_rollouts_are_compared_within_their_request_only():
-    """In each of two requests the longest gets the point."""
+async def test_rollouts_are_compared_only_within_their_request():
+    """In each of two requests the longest completion gets the point."""
 
     def longest(completions) -> list[float]:
         return [float(len(c) == max(map(len, completions))) for c in completions]

@@ -1,4 +1,4 @@
-"""Each trainer gets what it takes, from what it sends; and no number that nobody found."""
+"""Each trainer sends its own format and gets the format that it reads, with no invented numbers."""
 
 import json
 
@@ -9,10 +9,10 @@ from assay.server import RewardServer
 
 
 def test_openrlhf_gets_rewards_scores_and_every_criterion(server):
-    """What the model wrote is the query less its prompt and less the token that ends it: a plain 4."""
+    """The completion is the query without its prompt and without the end token: a plain 4."""
     prompt = "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n"
     body = {"query": [f"{prompt}4<|im_end|>\n"], "prompts": [prompt], "labels": ["4"]}
-    assert server.ask("/openrlhf", body).data == {
+    assert server.request("/openrlhf", body).data == {
         "rewards": [3.5],
         "scores": [1.0],
         "extra_logs": {
@@ -25,22 +25,22 @@ def test_openrlhf_gets_rewards_scores_and_every_criterion(server):
     }
 
 
-def test_openrlhf_asks_its_further_servers_for_nothing(server):
-    """Empty lists in, empty lists out."""
-    answer = server.ask("/openrlhf", {"query": [], "prompts": [], "labels": []}).data
+def test_an_empty_request_of_openrlhf_gets_empty_lists(server):
+    """It sends one to its further servers."""
+    answer = server.request("/openrlhf", {"query": [], "prompts": [], "labels": []}).data
     assert (answer["rewards"], answer["scores"]) == ([], [])
 
 
-def test_a_tokenizer_may_change_spaces_in_the_prompt(server):
-    """A space before the question mark was lost; what follows is still 4."""
+def test_spaces_in_the_prompt_may_differ_from_the_query(server):
+    """The tokenizer lost a space before the question mark; the completion is still 4."""
     body = {"query": ["What is 2 + 2? 4"], "prompts": ["What is 2 + 2 ?"], "labels": ["4"]}
-    assert server.ask("/openrlhf", body).data["rewards"] == [3.5]
+    assert server.request("/openrlhf", body).data["rewards"] == [3.5]
 
 
-def test_older_openrlhf_sends_queries_alone(server):
-    """Then all of it is what the model wrote, and fields that we do not know do no harm."""
+def test_a_query_without_a_prompt_is_the_completion(server):
+    """Older versions of OpenRLHF send no prompts. Unknown fields are ignored."""
     body = {"query": ["4"], "labels": ["4"], "from": "elsewhere"}
-    assert server.ask("/openrlhf", body).data["rewards"] == [3.5]
+    assert server.request("/openrlhf", body).data["rewards"] == [3.5]
 
 
 @pytest.mark.parametrize(
@@ -54,30 +54,28 @@ def test_older_openrlhf_sends_queries_alone(server):
         ({"query": ["4"], "labels": ["4", "5"]}, "1 queries and 2 labels"),
     ],
 )
-def test_what_cannot_be_told_apart_is_refused(server, body, words):
-    """Rather than scored with the prompt in it."""
-    answer = server.ask("/openrlhf", body)
+def test_a_query_that_does_not_match_its_prompt_is_refused(server, body, words):
+    """It must not be scored with the prompt in it. Lists of unequal length are refused too."""
+    answer = server.request("/openrlhf", body)
     assert answer.status == 400
     assert words in answer.error
 
 
-def test_slime_gets_a_bare_number(server):
-    """For a sample as it sends it."""
+def test_slime_gets_a_plain_number(server):
     body = {"prompt": "2+2?", "response": "4", "label": "4"}
-    answer = server.ask("/slime", body)
+    answer = server.request("/slime", body)
     assert (answer.body, answer.headers["content-type"]) == (b"3.5", "application/json")
 
 
 def test_slime_may_send_the_prompt_as_messages(server):
-    """A chat is a prompt like any other."""
     body = {"prompt": [{"role": "user", "content": "2+2?"}], "response": "4", "label": "4"}
-    assert server.ask("/slime", body).data == 3.5
+    assert server.request("/slime", body).data == 3.5
 
 
-def test_a_group_of_slime_gets_a_list(server):
-    """Right, and wrong but short."""
+def test_a_group_of_slime_samples_gets_a_list(server):
+    """One answer is correct, the other wrong but short."""
     samples = [{"response": response, "label": "4"} for response in ("4", "five")]
-    assert server.ask("/slime", samples).data == [3.5, 1.0]
+    assert server.request("/slime", samples).data == [3.5, 1.0]
 
 
 ROW = {
@@ -101,15 +99,15 @@ ROW = {
 
 
 def test_nemo_gym_gets_its_request_back_with_a_reward(server):
-    """And what each criterion added, which comes to the reward."""
-    assert server.ask("/verify", ROW).data == ROW | {
+    """The reward components sum to the reward."""
+    assert server.request("/verify", ROW).data == ROW | {
         "reward": 3.5,
         "reward_components": {"exact_match": 2.0, "max_words": 1.0, "contains": 0.5},
     }
 
 
-def test_nemo_gym_collects_the_metrics_of_all_rows_at_the_end(server):
-    """As its collector asks: the reward of task 0 is 1 and 0, of task 1 it is 1; a masked row counts as masked only."""
+def test_nemo_gym_can_aggregate_the_metrics_of_all_rows(server):
+    """The rewards of task 0 are 1 and 0, that of task 1 is 1; a masked row counts only as masked."""
     rows = [
         {
             "_ng_task_index": 0,
@@ -121,7 +119,7 @@ def test_nemo_gym_collects_the_metrics_of_all_rows_at_the_end(server):
         {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0},
         {"_ng_task_index": 1, "_ng_rollout_index": 1, "reward": 0.0, "mask_sample": True},
     ]
-    answer = server.ask("/aggregate_metrics", {"verify_responses": rows}).data
+    answer = server.request("/aggregate_metrics", {"verify_responses": rows}).data
     assert [group["mean/reward"] for group in answer["group_level_metrics"]] == [0.5, 1.0]
     assert [group["_ng_task_index"] for group in answer["group_level_metrics"]] == [0, 1]
     assert answer["key_metrics"] == {
@@ -131,80 +129,79 @@ def test_nemo_gym_collects_the_metrics_of_all_rows_at_the_end(server):
     }
     assert answer["agent_metrics"]["max/reward"] == 1.0
     empty = {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
-    assert server.ask("/aggregate_metrics", {"verify_responses": []}).data == empty
+    assert server.request("/aggregate_metrics", {"verify_responses": []}).data == empty
 
 
-def test_checks_get_a_single_reply_of_nemo_gym_as_text(asking):
-    """As from every other trainer; with calls of tools they get the messages."""
+def test_checks_get_a_single_message_of_nemo_gym_as_text(send_request):
+    """As from every other trainer; with tool calls they get all messages."""
 
     def is_four(completion):
         return completion == "4"
 
     output = ROW["response"]["output"]
     with RewardServer(Rubric([is_four])) as server:
-        assert asking(server.url, "/verify", ROW).data["reward"] == 0.0
+        assert send_request(server.url, "/verify", ROW).data["reward"] == 0.0
         alone = ROW | {"response": {"output": [output[0], output[-1]]}}
-        assert asking(server.url, "/verify", alone).data["reward"] == 1.0
+        assert send_request(server.url, "/verify", alone).data["reward"] == 1.0
 
 
-def test_nemo_gym_may_say_which_rollout_it_is_in_the_path(server):
-    """As it does when it records what happens."""
-    assert server.ask("/ng-rollout/7-0/verify", ROW).data["reward"] == 3.5
+def test_nemo_gym_may_put_the_rollout_id_into_the_path(server):
+    """It does so when it records requests."""
+    assert server.request("/ng-rollout/7-0/verify", ROW).data["reward"] == 3.5
 
 
-def test_a_row_that_is_verified_again_forgets_what_failed_before(server):
-    """Marks of an earlier failure are no part of the new reply."""
+def test_failure_marks_of_an_earlier_verification_are_removed(server):
     stale = ROW | {"reward": 0.0, "_ng_failure_class": "judge_failed", "mask_sample": True}
-    answer = server.ask("/verify", stale).data
+    answer = server.request("/verify", stale).data
     assert answer["reward"] == 3.5
     assert answer.keys() == ROW.keys() | {"reward", "reward_components"}
 
 
-def test_nemo_gym_finds_a_session_and_its_mode(server):
-    """Nothing is kept, so any rollout can be verified again."""
-    assert server.ask("/seed_session", ROW).data == {}
-    assert server.ask("/reverify_mode", method="GET").data == "stateless"
+def test_nemo_gym_gets_a_session_and_the_stateless_mode(server):
+    """The server keeps no state, so any rollout can be verified again."""
+    assert server.request("/seed_session", ROW).data == {}
+    assert server.request("/reverify_mode", method="GET").data == "stateless"
 
 
-OWN = [{"check": {"contains": "Paris"}, "weight": 7}]
+ROW_RUBRIC = [{"check": {"contains": "Paris"}, "weight": 7}]
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "paid"),
+    ("path", "body", "expected"),
     [
-        ("/slime", {"response": "In Paris", "label": {"rubric": OWN}}, 7.0),
+        ("/slime", {"response": "In Paris", "label": {"rubric": ROW_RUBRIC}}, 7.0),
         (
             "/openrlhf",
-            {"query": ["In Paris", "4"], "labels": [json.dumps({"rubric": OWN}), "4"]},
+            {"query": ["In Paris", "4"], "labels": [json.dumps({"rubric": ROW_RUBRIC}), "4"]},
             [7.0, 3.5],
         ),
         ("/verify", ROW | {"rubric": [{"check": {"contains": "4"}, "weight": 7}]}, 7.0),
     ],
 )
-def test_a_row_may_bring_its_own_rubric(server, path, body, paid):
-    """It replaces the served one for that row, as in files."""
-    answer = server.ask(path, body).data
-    assert (answer if path == "/slime" else answer.get("rewards", answer.get("reward"))) == paid
+def test_a_row_may_contain_its_own_rubric(server, path, body, expected):
+    """It replaces the served rubric for that row, as in files."""
+    answer = server.request(path, body).data
+    assert (answer if path == "/slime" else answer.get("rewards", answer.get("reward"))) == expected
 
 
-def test_own_rubrics_stand_among_others(server):
-    """In order; and one that cannot be read is an error of its rollout alone."""
+def test_rows_with_and_without_their_own_rubric_can_be_mixed(server):
+    """The order is kept, and an invalid rubric is an error of its rollout only."""
     bad = [{"chekc": "contains"}]
     rows = [{"completion": "4", "answer": "4"}] + [
-        {"completion": "In Paris", "columns": {"rubric": rubric}} for rubric in (OWN, bad)
+        {"completion": "In Paris", "columns": {"rubric": rubric}} for rubric in (ROW_RUBRIC, bad)
     ]
-    items = server.ask("/v1/score", {"rollouts": rows}).data["items"]
+    items = server.request("/v1/score", {"rollouts": rows}).data["items"]
     assert [item["reward"] for item in items] == [3.5, 7.0, None]
     assert "unknown field 'chekc'" in str(items[2]["errors"])
 
 
-# Three rollouts of two prompts, of which one has no score: the check fails where a label is missing.
+# A group of three rollouts. The second has no score, because the check fails without a label.
 GROUP = [
     {"prompt": "p", "response": "4", "label": "4"},
     {"prompt": "p", "response": "4", "label": None},
     {"prompt": "p", "response": "5 6 7 8", "label": "4"},
 ]
-LONE = {"prompt": "q", "response": "4", "label": None}
+SINGLE = {"prompt": "q", "response": "4", "label": None}
 FAILING = """\
 - {check: exact_match, weight: 2}
 - check: {max_words: 3}
@@ -212,10 +209,10 @@ FAILING = """\
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory, request):
-    """Servers by what they do with unscored rollouts, each started once."""
+def server_with_unscored(tmp_path_factory, request):
+    """Return a server with this `unscored` setting. Each is started once."""
     servers = {}
-    make = request.getfixturevalue("running_kind")
+    make = request.getfixturevalue("server_process_class")
 
     def get(unscored):
         if unscored not in servers:
@@ -234,35 +231,37 @@ class TestUnscored:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("path", ["/slime", "/openrlhf"])
-    def test_by_default_the_request_is_refused(self, started, path):
-        """With an error that says what was missing, and counted."""
-        server = started("raise")
-        bodies = {"/slime": LONE, "/openrlhf": {"query": ["4"], "labels": [None]}}
-        answer = server.ask(path, bodies[path])
+    def test_by_default_a_request_with_an_unscored_rollout_gets_422(
+        self, server_with_unscored, path
+    ):
+        """The error says what was missing, and the request is counted."""
+        server = server_with_unscored("raise")
+        bodies = {"/slime": SINGLE, "/openrlhf": {"query": ["4"], "labels": [None]}}
+        answer = server.request(path, bodies[path])
         assert answer.status == 422
         assert "exact_match: ValueError" in answer.error
         assert "--unscored" in answer.error
-        counted = f'assay_unscored_fallbacks_total{{fallback="raise",route="{path.strip("/")}"}}'
-        assert server.metrics()[counted] == 1
+        metric = f'assay_unscored_fallbacks_total{{fallback="raise",route="{path.strip("/")}"}}'
+        assert server.metrics()[metric] == 1
 
     @pytest.mark.slow
-    def test_zero_is_sent_where_the_operator_says_so(self, started):
-        """And counted."""
-        server = started("zero")
-        assert server.ask("/slime", GROUP).data == [3.0, 0.0, 0.0]
-        assert server.ask("/slime", LONE).data == 0.0
-        counted = 'assay_unscored_fallbacks_total{fallback="zero",route="slime"}'
-        assert server.metrics()[counted] == 2
+    def test_zero_is_sent_if_the_operator_chose_it(self, server_with_unscored):
+        """The fallbacks are counted."""
+        server = server_with_unscored("zero")
+        assert server.request("/slime", GROUP).data == [3.0, 0.0, 0.0]
+        assert server.request("/slime", SINGLE).data == 0.0
+        metric = 'assay_unscored_fallbacks_total{fallback="zero",route="slime"}'
+        assert server.metrics()[metric] == 2
 
     @pytest.mark.slow
-    def test_the_mean_of_the_group_leaves_its_baseline_alone(self, started):
-        """(3 + 0) / 2; a rollout alone has no group, and is refused."""
-        server = started("group_mean")
-        assert server.ask("/slime", GROUP).data == [3.0, 1.5, 0.0]
-        assert server.ask("/slime", LONE).status == 422
+    def test_the_group_mean_can_stand_in_for_a_missing_reward(self, server_with_unscored):
+        """(3 + 0) / 2 = 1.5; a single rollout has no group, and is refused."""
+        server = server_with_unscored("group_mean")
+        assert server.request("/slime", GROUP).data == [3.0, 1.5, 0.0]
+        assert server.request("/slime", SINGLE).status == 422
         prompts = ["p", "p", "q"]
         body = {"query": ["p4", "p4", "q4"], "prompts": prompts, "labels": ["4", None, "4"]}
-        answer = server.ask("/openrlhf", body).data
+        answer = server.request("/openrlhf", body).data
         assert (answer["rewards"], answer["scores"]) == ([3.0, 3.0, 3.0], [1.0, 1.0, 1.0])
         assert answer["extra_logs"] == {
             "outcome": [3.0] * 3,
@@ -272,42 +271,47 @@ class TestUnscored:
         }
 
     @pytest.mark.slow
-    def test_a_dropped_one_is_null(self, started):
-        """Where numbers stand in a list."""
-        assert started("drop").ask("/slime", GROUP).data == [3.0, None, 0.0]
+    def test_a_dropped_rollout_is_null_in_the_list(self, server_with_unscored):
+        assert server_with_unscored("drop").request("/slime", GROUP).data == [3.0, None, 0.0]
 
     @pytest.mark.slow
     @pytest.mark.parametrize("unscored", ["raise", "drop"])
-    def test_nemo_gym_sets_a_failed_row_aside(self, started, unscored):
-        """By default too, since its reply has marks for it."""
-        answer = started(unscored).ask("/verify", ROW | {"expected_answer": None}).data
+    def test_nemo_gym_gets_a_masked_row_for_an_unscored_rollout(
+        self, server_with_unscored, unscored
+    ):
+        """By default too, since its format has marks for failures."""
+        answer = (
+            server_with_unscored(unscored).request("/verify", ROW | {"expected_answer": None}).data
+        )
         assert answer["_ng_failure_class"] == answer["failure_kind"] == "judge_failed"
         assert answer["mask_sample"] is True
         assert "exact_match: ValueError" in answer["failure_reason"]
 
     @pytest.mark.slow
-    def test_the_native_route_needs_no_such_word(self, started):
-        """It says null, and why."""
+    def test_the_native_route_ignores_the_unscored_setting(self, server_with_unscored):
+        """It returns null and the error."""
         rollouts = [{"completion": s["response"], "answer": s["label"]} for s in GROUP]
-        items = started("zero").ask("/v1/score", {"rollouts": rollouts}).data["items"]
+        items = (
+            server_with_unscored("zero").request("/v1/score", {"rollouts": rollouts}).data["items"]
+        )
         assert [item["reward"] for item in items] == [3.0, None, 0.0]
         assert "ValueError" in items[1]["errors"]["exact_match"]
 
 
-def test_every_route_names_the_rubric_in_a_header(server):
-    """So that rewards of two rubrics are never mixed unseen."""
+def test_every_route_returns_the_hash_of_the_rubric_in_a_header(server):
+    """So that rewards of two rubrics are not mixed unnoticed."""
     body = {"prompt": "2+2?", "response": "4", "label": "4"}
-    assert len(server.ask("/slime", body).headers["x-assay-rubric"]) == 64
+    assert len(server.request("/slime", body).headers["x-assay-rubric"]) == 64
 
 
-def test_json_that_clients_write_by_default_is_taken(server):
-    """With spaces and escapes, as Python's own."""
+def test_json_with_spaces_and_escapes_is_accepted(server):
+    """Python's `json.dumps` writes it by default."""
     body = json.dumps({"prompt": "2+2?", "response": "4", "label": "4", "é": "ü"}).encode()
-    assert server.ask("/slime", body).data == 3.5
+    assert server.request("/slime", body).data == 3.5
 
 
-def test_reasoning_items_of_nemo_gym_count_as_reasoning_in_the_text(asking):
-    """A text check does not read them, and a format reward does, also of a reply that was cut off."""
+def test_reasoning_items_of_nemo_gym_are_treated_as_reasoning(send_request):
+    """A text check does not read them, but a format reward does, also if the reply was cut off."""
     parser = XMLParser(["think", "answer"])
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "5?"}]}
     rubric = Rubric([{"check": {"contains": "5"}}, parser.get_format_reward_func()], parser=parser)
@@ -315,6 +319,6 @@ def test_reasoning_items_of_nemo_gym_count_as_reasoning_in_the_text(asking):
     message = {"type": "message", "role": "assistant", "content": text}
     with RewardServer(rubric) as server:
         whole = ROW | {"response": {"output": [thought, message]}}
-        assert asking(server.url, "/verify", whole).data["reward"] == 1.0
+        assert send_request(server.url, "/verify", whole).data["reward"] == 1.0
         cut = ROW | {"response": {"output": [thought]}}
-        assert asking(server.url, "/verify", cut).data["reward"] == 0.6
+        assert send_request(server.url, "/verify", cut).data["reward"] == 0.6
