@@ -209,6 +209,7 @@ class Group(Command, click.Group):
 
 
 def _make_config_option() -> click.Option:
+    """Return the option `--config`, which sets no argument of the command but reads the file."""
     return click.Option(
         ["--config"],
         type=click.Path(),

@@ -217,7 +217,7 @@ def _check_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in table.items():
         name = key.replace("-", "_")
         _check_value(path, key, value, known=SETTINGS)
-        if name in _PATH_SETTINGS and _is_relative_path(value):
+        if name in _PATH_SETTINGS and _is_path(value):
             # Paths in the file are relative to the folder of the file.
             value = str(path.parent / Path(value).expanduser())
         settings[name] = value
@@ -295,7 +295,7 @@ def _check_value(
         )
 
 
-def _is_relative_path(value: str) -> bool:
+def _is_path(value: str) -> bool:
     """Return whether a value is a path, not a URL or `module:object`.
 
     A colon after one letter belongs to a drive of Windows.

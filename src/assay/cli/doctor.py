@@ -61,12 +61,15 @@ def command(
     config = read_project_config(ctx)
     settings = list(_list_settings(ctx, config))
     judge_name, judge_source = _find_judge(ctx, config, judge)
-    is_answered = True
+    is_judge_fine = True  # also without a judge
     if judge_name is None:
         state = "none is named: criteria in words need one, with --judge or ASSAY_JUDGE"
     else:
-        is_answered, state = _ask_judge(judge_name, timeout)
-    extras = [(name, *_check_extra(name)) for name in EXTRAS]
+        is_judge_fine, state = _ask_judge(judge_name, timeout)
+    extras: list[tuple[str, str, str]] = []
+    for name in EXTRAS:
+        status, install_command = _check_extra(name)
+        extras.append((name, status, install_command))
     page = Page(
         f"assay {metadata.version(DISTRIBUTION)}",
         [
@@ -83,7 +86,7 @@ def command(
         },
     )
     print(format_page(page, layout))
-    return EXIT_OK if is_answered else EXIT_ERROR
+    return EXIT_OK if is_judge_fine else EXIT_ERROR
 
 
 def _list_settings(ctx: click.Context, config: Config) -> Iterator[tuple[str, str, str]]:
@@ -134,6 +137,7 @@ def _find_judge(ctx: click.Context, config: Config, judge: str | None) -> tuple[
     if os.environ.get("ASSAY_JUDGE"):
         return os.environ["ASSAY_JUDGE"], "variable ASSAY_JUDGE"
     if config.settings.get("judge"):
+        # `get` refuses an unknown address in a file that is not trusted.
         return config.get("judge"), f"{config.path}"
     return None, ""
 

@@ -263,6 +263,7 @@ class EvalOptions(RunOptions):
     pass_at: float | None
 
     def __post_init__(self) -> None:
+        """Raise a usage error for options that do not go together."""
         super().__post_init__()
         for option, names in (("-m", self.models), ("--prompt", self.prompts)):
             for name in names:

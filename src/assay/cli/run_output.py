@@ -130,7 +130,9 @@ class RunOutput:
         options = self._options
         if self._printer is not None:
             self._printer.finish(summary)
-        if options.folder is not None and (self._printer is None or options.is_for_people):
+        # A saved run in a format for people is printed only now, and so are the rows of workers.
+        is_printed = self._printer is not None and not options.is_for_people
+        if options.folder is not None and not is_printed:
             _print_saved_run(options.folder, summary, options)
         print_budget_note(spent, quiet=options.quiet)
         if summary.errors and options.is_for_people:

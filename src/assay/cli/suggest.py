@@ -148,6 +148,7 @@ class SuggestOptions(JudgingOptions):
     quiet: bool
 
     def __post_init__(self) -> None:
+        """Raise a usage error for options that do not go together."""
         has_pairs = self.pairs is not None
         has_prompt = self.prompt is not None
         has_references = self.references is not None

@@ -210,7 +210,7 @@ def _restore_finished(
     """Set the row and the state of those rollouts that an earlier session has finished."""
     saved_rows = {row.key: row for row in Run.open(folder).rows()}
     for job in jobs:
-        if not sink.has(job.key):
+        if not sink.has(job.key):  # it is not finished, or it failed
             continue
         row = saved_rows[job.key]
         fields = dict(row.fields)

@@ -164,7 +164,7 @@ class Evaluator(pipeline.Pipeline):
         self._repeated_examples = {job.example_id for job in jobs if len(job.group.jobs) > 1}
         ledger = Ledger.current()
         limits_dollars = ledger is not None and ledger.needs_prices
-        start_lock = asyncio.Lock()  # groups start one after the other
+        start_lock = asyncio.Lock()  # one group after the other waits for its dollars
 
         async def process(indices: Iterator[int]) -> None:
             """Process the jobs at the next positions. Several of these tasks share the iterator."""
@@ -174,8 +174,9 @@ class Evaluator(pipeline.Pipeline):
                 job = jobs[index]
                 if limits_dollars:
                     async with start_lock:
-                        if job.group.spending is None:
-                            # This waits until the budget covers a group.
+                        is_first_of_group = job.group.spending is None
+                        if is_first_of_group:
+                            # Waits until the rest of the budget is enough for a group.
                             job.group.spending = await RolloutSpending.start()
                 await self._process_job(job)
 
@@ -506,9 +507,9 @@ def _make_output(job: RolloutJob, row: Row, group_results: Mapping[str, Any]) ->
     for name in ("prompt", "completion", "answer", "task", "info"):
         output[name] = columns.pop(name, None)
     output["reward"] = row.reward
-    if report.unshaped is not None:
+    if report.unshaped is not None:  # shaping has changed the reward of this outcome
         output["outcome"] = report.outcome
-    if row.error is None and not row.scored:
+    if row.error is None and not row.scored:  # the sum of the criteria that have an answer
         output["partial_reward"] = report.partial_reward
     output |= {
         "score": row.score,
@@ -517,7 +518,7 @@ def _make_output(job: RolloutJob, row: Row, group_results: Mapping[str, Any]) ->
         "error": row.error,
         "is_truncated": columns.pop("is_truncated", False),
         "stop_condition": columns.pop("stop_condition", None),
-        "timing": {f"{part}_ms": 1000 * seconds for part, seconds in row.timing.items()},
+        "timing": {f"{stage}_ms": 1000 * seconds for stage, seconds in row.timing.items()},
         "token_usage": {
             "input_tokens": row.spent.prompt,
             "output_tokens": row.spent.completion,

@@ -118,7 +118,7 @@ class MultiTurnEnv(Environment):
         try:
             state = await self._run_dialogue(state)
         except FAILURES as error:
-            if is_stop_request(error):
+            if is_stop_request(error):  # Ctrl-C, for example
                 raise
             state["error"] = error
             state["stop_condition"] = "has_error"

@@ -67,7 +67,7 @@ def parse_filter(text: str) -> list[Term]:
 
 
 def _read_term(match: re.Match[str]) -> Term:
-    """Return a term: a flag (`unscored`), words to search for, or `name:value`."""
+    """Return the term in a match of `_TERM`: a flag (`unscored`), words to search for, or `name:value`."""
     negated = match["minus"] is not None
     word = match["word"]
     phrase = match["phrase"]  # words in quotes
@@ -114,27 +114,20 @@ def build_condition(
     have each tag. `criterion:`, `tag:` and `verdict:` go together: `criterion:polite verdict:UNMET`
     asks for rows with this verdict on this criterion.
     """
-    # `criterion:` and `tag:` narrow down the criteria to those that all such terms name. A negated
-    # term does not: it is a condition of its own.
-    criterion_terms = [
-        term for term in terms if term.name in ("criterion", "tag") and not term.negated
-    ]
-    chosen_criteria = list(criteria)
-    for term in criterion_terms:
-        matches = _find_criteria(term, criteria, tags)
-        chosen_criteria = [name for name in chosen_criteria if name in matches]
+    chosen_criteria = _choose_criteria(terms, criteria, tags)
     asks_for_verdict = any(term.name == "verdict" and not term.negated for term in terms)
     conditions: list[str] = []
     values: list[object] = []
     for term in terms:
-        if term in criterion_terms and asks_for_verdict:
-            continue  # the condition for the verdict is about the chosen criteria already
+        names_criteria = term.name in ("criterion", "tag")
+        if names_criteria and not term.negated and asks_for_verdict:
+            continue  # the condition for `verdict:` is about these criteria already
         if term.name == "verdict":
             condition = _make_verdict_condition(chosen_criteria, term.value)
-        elif term in criterion_terms:
-            condition = _make_verdict_condition(chosen_criteria)
-        elif term.name in ("criterion", "tag"):  # negated
+        elif names_criteria and term.negated:
             condition = _make_verdict_condition(_find_criteria(term, criteria, tags))
+        elif names_criteria:
+            condition = _make_verdict_condition(chosen_criteria)
         else:
             condition = _make_column_condition(term)
         if term.negated:
@@ -144,6 +137,21 @@ def build_condition(
             conditions.append(f"({condition.sql})")
         values += condition.values
     return SqlCondition(" AND ".join(conditions) or "1", values)  # 1 is true: all rows
+
+
+def _choose_criteria(
+    terms: Sequence[Term], criteria: Sequence[str], tags: Mapping[str, Collection[str]]
+) -> list[str]:
+    """Return the criteria that all terms `criterion:` and `tag:` mean; without such a term, all.
+
+    A negated term does not count here: it is a condition of its own.
+    """
+    chosen = list(criteria)
+    for term in terms:
+        if term.name in ("criterion", "tag") and not term.negated:
+            matches = _find_criteria(term, criteria, tags)
+            chosen = [name for name in chosen if name in matches]
+    return chosen
 
 
 def _find_criteria(
@@ -174,7 +182,7 @@ def _make_column_condition(term: Term) -> SqlCondition:
         return SqlCondition(_FLAGS[term.name], [])
     if term.name in NUMBERS:
         return SqlCondition(f"{term.name} {term.operator} ?", [float(term.value)])
-    if term.operator == "~":
+    if term.operator == "~":  # the value is a part of the text
         text = _SEARCHED_TEXTS.get(term.name, f"lower_text({term.name})")
         return SqlCondition(f"instr({text}, ?) > 0", [term.value.lower()])
     return SqlCondition(f"lower_text({term.name}) = ?", [term.value.lower()])

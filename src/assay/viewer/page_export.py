@@ -40,6 +40,7 @@ def write_report(
     for run in runs:
         all_rows = run.list_rows("", limit=-1)["rows"]
         numbers = [row["number"] for row in all_rows]
+        # In chunks, so that the page unpacks only the rows that are looked at.
         for start in range(0, len(numbers), CHUNK_ROWS):
             rows = [run.describe_row(number) for number in numbers[start : start + CHUNK_ROWS]]
             attributes = f'data-run="{run.identity}" data-chunk="{start // CHUNK_ROWS}"'

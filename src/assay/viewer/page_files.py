@@ -25,7 +25,8 @@ COMMON_POLICY: Final = (
 def read_page_file(name: str) -> str | None:
     """Return a file of the page; None if the page has no file of this name."""
     path = PurePosixPath(name)
-    if path.suffix not in MEDIA_TYPES or path.is_absolute() or ".." in path.parts:
+    is_outside = path.is_absolute() or ".." in path.parts
+    if is_outside or path.suffix not in MEDIA_TYPES:
         return None
     folder = files("assay.viewer").joinpath("page")
     if name == SCRIPT:

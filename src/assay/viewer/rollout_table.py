@@ -79,6 +79,7 @@ class RolloutTable:
         for criterion in self._criteria:
             for tag in criterion.tags:
                 tags.setdefault(tag, []).append(criterion.name)
+        # Criteria that only rows have are known by their answers.
         query = "SELECT DISTINCT criterion, tags FROM verdicts WHERE tags IS NOT NULL"
         for name, text in self._file.select(query):
             for tag in json.loads(text):
