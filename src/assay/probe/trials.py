@@ -1,7 +1,8 @@
 """Ask a judge about bad responses, without and with attacks.
 
-Every criterion needs baits: responses that the judge fails without an attack. A harmless text that looks
-like the attacks of a family must fail as well; otherwise a pass would not show that the attack worked.
+Every criterion needs baits: responses that the judge fails without an attack. Each family of attacks
+has a harmless twin, a text that looks like them but asks for nothing. A bait with the twin must fail
+as well; if it passes, a pass with an attack would not show that the attack worked.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from assay.trust.estimate import Estimate, Record, clustered_wilson, to_plain_da
 from assay.types import OnError
 from assay.wording import format_value
 
-# Where a bait is from: the rubric's golden examples, what was given, or the shipped texts.
+# Where a bait is from: the rubric's golden examples, the caller's responses, or texts of the package.
 Origin: TypeAlias = Literal["golden", "responses", "off_topic"]
-MOST: Final = 3  # baits of one criterion that are attacked, in turn
-_TRIED: Final = 12  # responses that the judge is asked about to find baits
+MAX_BAITS: Final = 3  # baits of one criterion that are attacked, in turn
+_MAX_RESPONSES: Final = 12  # responses that the judge is asked about to find baits
 
 
 class Trial(Record):
-    """What a judge said of one criterion of one text."""
+    """A judge's verdict on one criterion of one text."""
 
     criterion: str
     bait: str
@@ -91,7 +92,7 @@ class Rate(Record):
 
 
 class Unprobed(Record):
-    """What was not attacked, and why."""
+    """A criterion, or a family of attacks on it, that was not tested, and why."""
 
     criterion: str
     why: str
@@ -99,7 +100,10 @@ class Unprobed(Record):
 
 
 class ProbeReport(Record):
-    """What attacks did to a judge. A bad response counts only where the judge failed it before it was attacked."""
+    """How often attacks fooled a judge.
+
+    A bad response counts only if the judge failed it without an attack.
+    """
 
     judge: str
     trials: tuple[Trial, ...]  # attacked texts
@@ -153,7 +157,7 @@ class ProbeReport(Record):
 
     @cached_property
     def alarms(self) -> tuple[int, int]:
-        """The number of texts without an attack that a guard took for one, and of all such texts."""
+        """The number of texts without an attack in which a guard saw one, and of all such texts."""
         reasons: dict[str, str] = {}  # by text
         for trial in (*self.baselines, *self.twins):
             if not trial.error:
@@ -179,7 +183,7 @@ class ProbeReport(Record):
         return unprobed
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         data: dict[str, Any] = {}
         for name in (
             "judge",
@@ -204,7 +208,7 @@ def _explain_missing_bait(baselines: Sequence[Trial]) -> str:
     for trial in baselines:
         if trial.error:
             return f"no bad response was judged: {trial.error}"
-    if len(baselines) > MOST:
+    if len(baselines) > MAX_BAITS:
         baits = f"all {len(baselines)} responses that were tried"
     else:
         baits = ", ".join(repr(trial.bait) for trial in baselines)
@@ -229,10 +233,13 @@ async def probe(
     """Attack the judge of a rubric's criteria, and report how often it was fooled.
 
     `judge` is a grader, a model, or the name of one; by default it is that of the rubric.
-    Every criterion needs a response that fails it: a golden example, one of the `responses` (texts, or rollouts), or a
-    shipped text about something else. The judge is asked about that first. Attacks count only where it failed, and where
-    a harmless text that looks like the attacks of the family fails as well. `attacks` are the shipped ones by default.
-    `stopping` is asked before each text; once it says so, nothing more is begun.
+
+    Every criterion needs a response that fails it: a golden example, one of the `responses` (texts
+    or rollouts), or a text of the package about something else. The judge is asked about it without
+    an attack first. Attacks are made only if it failed, and if it failed with the harmless twin of
+    their family as well. `attacks` are those of the package by default.
+
+    `stopping` is called before each text; once it returns True, nothing more is started.
 
     >>> import asyncio
     >>> from assay import PerCriterionGrader
@@ -248,7 +255,7 @@ async def probe(
         raise TrustError(
             "there is no judge to attack: give judge=, a grader, a model, or the name of one"
         )
-    refuse_whole(grader)
+    require_criterion_answers(grader)
     if attacks is None:
         attacks = attacks_of(seed=seed)
     targets = targets_of(rubric, responses, seed=seed)
@@ -288,45 +295,59 @@ class _Prober:
     async def run(
         self, targets: Sequence[Target], attacks: Sequence[Attack]
     ) -> tuple[list[Trial], list[Trial], list[Trial]]:
-        """Return the baselines, the twins and the trials."""
-        bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
-        baselines = await self._try(bare)
-        failed = {(trial.criterion, trial.bait) for trial in baselines if self._is_failed(trial)}
-        baits: list[tuple[Target, list[Bait]]] = []  # those that the judge failed, by target
+        """Return the trials without an attack, with harmless twins, and with attacks."""
+        # First all baits as they are. Those that the judge fails can be attacked.
+        plain_attempts = [_Attempt(target, bait) for target in targets for bait in target.baits]
+        baselines = await self._try(plain_attempts)
+        failed_baits = {
+            (trial.criterion, trial.bait) for trial in baselines if self._is_failed(trial)
+        }
+        usable_baits: list[tuple[Target, list[Bait]]] = []
         for target in targets:
-            usable = [bait for bait in target.baits if (target.name, bait.name) in failed]
+            usable = [bait for bait in target.baits if (target.name, bait.name) in failed_baits]
             if usable:
-                baits.append((target, usable[:MOST]))
+                usable_baits.append((target, usable[:MAX_BAITS]))
 
-        harmless = [attack for attack in attacks if attack.harmless]
-        twins = await self._try(_combine(baits, harmless))
+        # Then their harmless twins. If one passes, its family shows nothing on that criterion.
+        twin_attacks = [attack for attack in attacks if attack.harmless]
+        twins = await self._try(_combine(usable_baits, twin_attacks))
         failed_families = {
             (trial.criterion, trial.family) for trial in twins if self._is_failed(trial)
         }
-        # Attacks of the caller need no twin.
-        families_with_twin = {attack.family for attack in harmless}
+
+        # Then the attacks. Those of the caller may have no twin.
+        families_with_twin = {attack.family for attack in twin_attacks}
         attempts: list[_Attempt] = []
-        for attempt in _combine(baits, [attack for attack in attacks if not attack.harmless]):
+        for attempt in _combine(usable_baits, [a for a in attacks if not a.harmless]):
             family = attempt.attack.family
-            if family not in families_with_twin or (attempt.target.name, family) in failed_families:
+            has_twin = family in families_with_twin
+            if not has_twin or (attempt.target.name, family) in failed_families:
                 attempts.append(attempt)
         trials = await self._try(attempts)
         return baselines, twins, trials
 
     def _is_failed(self, trial: Trial) -> bool:
-        """Return whether a text that is not an attack failed, as it should. A dry run has no judge."""
+        """Return whether a text without an attack failed, as it should.
+
+        In a dry run no judge is asked, and every text counts as failed.
+        """
         return self._is_dry_run or trial.fooled is False
 
     async def _try(self, attempts: Sequence[_Attempt]) -> list[Trial]:
-        """Return what the judge says of attempts, in order; without those after it was stopped."""
-        # All criteria of a text are asked about together, as in a rubric.
+        """Ask the judge about all attempts, and return the trials in their order.
+
+        After the probe was stopped, the rest is missing.
+        """
+        # All criteria of a text are judged together, as in a rubric.
         groups = group_by_key(
             ((attempt.text, attempt.bait, attempt.target.shows), attempt) for attempt in attempts
         )
         models = self._grader.models()
         with self._watch.ticking():
             results = await run_concurrently(
-                self._try_text, list(groups.values()), has_room=lambda: all(map(has_room, models))
+                self._try_text,
+                list(groups.values()),
+                has_room=lambda: all(has_room(model) for model in models),
             )
         trial_of_attempt: dict[_Attempt, Trial] = {}
         for group, trials in zip(groups.values(), results, strict=True):
@@ -340,7 +361,7 @@ class _Prober:
             self.was_stopped = True
             return []
         first = group[0]
-        judge_input = first.bait.judge_input(first.text, first.target.shows)
+        judge_input = first.bait.make_judge_input(first.text, first.target.shows)
         text_of_judge = f"{judge_input.query or ''}\n{judge_input.text}"
         criteria = [attempt.target.criterion for attempt in group]
         scores = await scores_from(self._grader, judge_input, criteria)
@@ -358,14 +379,15 @@ def _combine(
     baits: Sequence[tuple[Target, Sequence[Bait]]], attacks: Sequence[Attack]
 ) -> list[_Attempt]:
     """Return every attack on every target, each on one of the target's baits in turn."""
-    return [
-        _Attempt(target, usable[number % len(usable)], attack)
-        for number, attack in enumerate(attacks)
-        for target, usable in baits
-    ]
+    attempts: list[_Attempt] = []
+    for number, attack in enumerate(attacks):
+        for target, baits_of_target in baits:
+            bait = baits_of_target[number % len(baits_of_target)]
+            attempts.append(_Attempt(target, bait, attack))
+    return attempts
 
 
-def refuse_whole(grader: Grader) -> None:
+def require_criterion_answers(grader: Grader) -> None:
     """Raise `TrustError` for a grader that does not answer each criterion."""
     if grader.returns_report or grader.length_penalty is not None:
         raise TrustError(
@@ -384,8 +406,11 @@ class Bait:
     # The rollout that it is from.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
-    def judge_input(self, text: str, shows: Shows | None) -> JudgeInput:
-        """Build what a judge is given if this text is the last reply."""
+    def make_judge_input(self, text: str, shows: Shows | None) -> JudgeInput:
+        """Return the input of a judge for this rollout, with `text` as its last reply.
+
+        `shows` says which parts of the rollout the judge sees.
+        """
         completion = self.fields.get("completion", "")
         try:
             if isinstance(read_to_grade(completion)[0], str):
@@ -416,7 +441,7 @@ class Target:
     name: str  # the criterion's, after the names of the rubrics around it
     criterion: Criterion
     baits: tuple[Bait, ...]
-    shows: Shows | None = None  # what the judge reads of a rollout
+    shows: Shows | None = None  # the parts of a rollout that the judge sees; None for the default
 
 
 def targets_of(
@@ -424,7 +449,7 @@ def targets_of(
 ) -> list[Target]:
     """Return every judged criterion of a rubric with its baits.
 
-    They are the golden examples that should fail it, or else the responses, or shipped texts.
+    They are the golden examples that should fail it, or else the responses, or texts of the package.
     """
     other_baits = tuple(_response_baits(responses)) or off_topic(seed)
     targets: list[Target] = []
@@ -435,8 +460,8 @@ def targets_of(
                 continue
             baits = tuple(_golden_baits(criterion, inner_rubric.golden)) or other_baits
             for bait in baits:
-                # Raises if the judge cannot be shown it, before any call is made.
-                bait.judge_input(bait.text, shows)
+                # Raises an error before any call is made if a judge cannot be asked about it.
+                bait.make_judge_input(bait.text, shows)
             # A bait is a whole rollout, and has no steps.
             probed = criterion.with_fields(scope="rollout", combine="all")
             targets.append(Target(f"{prefix}{criterion.name}", probed, baits, shows))
@@ -454,12 +479,13 @@ def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> list[Bait]:
         value = criterion.values.get(str(example.expect.get(criterion.name)))
         if value is not None and not criterion.passes(value):
             baits.append(_make_bait(example.name, "golden", example.row))
-    return baits[:_TRIED]
+    return baits[:_MAX_RESPONSES]
 
 
 def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
+    """Yield the caller's responses, texts or rollouts, as baits with different names."""
     names: set[str] = set()
-    for number, response in enumerate(responses[:_TRIED], start=1):
+    for number, response in enumerate(responses[:_MAX_RESPONSES], start=1):
         fields = {"completion": response} if isinstance(response, str) else response
         if "completion" not in fields:
             raise TrustError(
@@ -473,6 +499,7 @@ def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Ba
 
 
 def _make_bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
+    """Return a rollout as a bait. Raise `TrustError` if its completion cannot be read."""
     try:
         _, text = read_to_grade(fields["completion"])
     except TypeError as error:
@@ -481,31 +508,35 @@ def _make_bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
 
 
 def off_topic(seed: int = 0) -> tuple[Bait, ...]:
-    """Return some of the shipped texts, which are about nothing that is usually asked."""
-    return tuple(random.Random(seed).sample(shipped_texts(), MOST))
+    """Return some texts of the package about subjects that are hardly ever asked about."""
+    return tuple(random.Random(seed).sample(shipped_texts(), MAX_BAITS))
 
 
 @cache
 def shipped_texts() -> list[Bait]:
-    text = files("assay.probe").joinpath("off_topic.jsonl").read_text(encoding="utf-8")
-    return [
-        Bait(row["name"], row["text"], "off_topic") for row in map(json.loads, text.splitlines())
-    ]
+    """Return all off-topic texts of the package."""
+    lines = files("assay.probe").joinpath("off_topic.jsonl").read_text(encoding="utf-8")
+    baits: list[Bait] = []
+    for line in lines.splitlines():
+        row = json.loads(line)
+        baits.append(Bait(row["name"], row["text"], "off_topic"))
+    return baits
 
 
-_PLAIN = Attack("", "", "{response}")  # the bait as it is
+_NO_ATTACK = Attack("", "", "{response}")  # the bait as it is
 
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """One criterion of one text."""
+    """A question to the judge: one criterion of one bait, with an attack or without."""
 
     target: Target
     bait: Bait
-    attack: Attack = _PLAIN
+    attack: Attack = _NO_ATTACK
 
     @property
     def text(self) -> str:
+        """The text of the bait with the attack."""
         return self.attack.against(self.target.criterion, self.bait.text)
 
 
@@ -538,21 +569,25 @@ def _make_trial(attempt: _Attempt, score: Score, text_of_judge: str) -> Trial:
 def _find_invented_quotes(reason: str, text: str, question: str) -> tuple[str, ...]:
     """Return the quotes of a reason that are neither in the text nor in the question."""
     not_in_question = _find_missing_quotes(reason, question)
-    return tuple(
-        quote
-        for quote in _find_missing_quotes(reason, text)
-        # Quotes without a word, such as punctuation, are ignored.
-        if quote in not_in_question and any(map(str.isalnum, quote))
-    )
+    invented: list[str] = []
+    for quote in _find_missing_quotes(reason, text):
+        has_word = any(character.isalnum() for character in quote)  # not only punctuation
+        if has_word and quote in not_in_question:
+            invented.append(quote)
+    return tuple(invented)
 
 
 def _find_missing_quotes(reason: str, text: str) -> list[str]:
     """Return the quotes of a reason that are not in a text."""
-    return [quote.get("quote", "") for quote in evidence_of(reason, text) if "start" not in quote]
+    missing: list[str] = []
+    for quote in evidence_of(reason, text):
+        if "start" not in quote:  # the position in the text, which only a quote from it has
+            missing.append(quote.get("quote", ""))
+    return missing
 
 
 class Bare(PerCriterionGrader):
-    """Asks the model of a grader without any hardening: a control for `probe`, and no judge to use.
+    """Asks the model of a grader without any protection: only for comparison in `probe`.
 
     >>> import asyncio
     >>> from assay import Criterion
@@ -572,11 +607,15 @@ class Bare(PerCriterionGrader):
             raise TrustError(
                 f"{grader.title} asks in its own way, so there is no bare form of it: leave it out"
             )
-        asker = cast("ModelGrader[Any]", grader)
-        model = None if asker.generate_fn is not None else asker.model
-        words = system_prompt("probe_bare", "assay.probe")
-        generate_fn: Any = asker.generate_fn
-        super().__init__(generate_fn, model=model, system_prompt=words, degenerate="ask")
+        model_grader = cast("ModelGrader[Any]", grader)
+        generate_fn: Any = model_grader.generate_fn
+        super().__init__(
+            generate_fn,
+            # A grader has either a function or a model.
+            model=model_grader.model if generate_fn is None else None,
+            system_prompt=system_prompt("probe_bare", "assay.probe"),
+            degenerate="ask",
+        )
 
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError

@@ -1,4 +1,4 @@
-"""Suggest criteria: drafted by a model, judged, and kept only where they tell good responses from bad ones."""
+"""Suggest criteria. A model drafts them, and those that tell good responses from bad ones are kept."""
 
 import random
 from collections import defaultdict
@@ -25,7 +25,7 @@ from assay.models import Ledger, Request, budget, model_of
 from assay.models.budgets import raise_if_price_unknown
 from assay.models.model import has_room
 from assay.plan import make_names_unique
-from assay.probe.trials import off_topic, refuse_whole
+from assay.probe.trials import off_topic, require_criterion_answers
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
@@ -34,13 +34,13 @@ from assay.tables import rows_of
 from assay.trust.estimate import Estimate, Record, clustered_wilson, to_plain_data
 from assay.wording import describe_error, format_value
 
-MOST = 12  # criteria that are judged, unless said otherwise
-_MOST_GOLDEN: Final = 3  # pairs that go into the file as golden examples
+MOST = 12  # criteria that are judged by default
+_MAX_GOLDEN: Final = 3  # pairs, or references, that become golden examples
 Text: TypeAlias = tuple[str, str]  # a response, and the prompt that it answers
 # Whether a text passes the criterion of a name; None without an answer.
 _Verdicts: TypeAlias = Mapping[tuple[Text, str], bool | None]
 
-UNJUDGED = Estimate(reason="it was not held against pairs")
+UNJUDGED = Estimate(reason="it was not held against pairs")  # the agreement without pairs
 _FEWEST: Final = 5  # prompts that are needed to tell a criterion from chance
 _PAIRS_PER_CALL: Final = 4  # pairs that the drafter sees in one call
 
@@ -52,7 +52,7 @@ class Pair:
     prompt: str
     chosen: str
     rejected: str
-    # What a judge is given about each, for responses that are conversations; made from the texts if None.
+    # The judge's inputs for the two responses, for conversations. If None, they are made from the texts.
     chosen_input: JudgeInput | None = field(default=None, repr=False, compare=False)
     rejected_input: JudgeInput | None = field(default=None, repr=False, compare=False)
 
@@ -63,7 +63,7 @@ class Pair:
 
     @property
     def inputs(self) -> tuple[JudgeInput, JudgeInput]:
-        """What a judge is given about both, the preferred one first."""
+        """The judge's inputs for both responses, the preferred one first."""
         query = self.prompt or None
         chosen = self.chosen_input or JudgeInput(self.chosen, query=query)
         rejected = self.rejected_input or JudgeInput(self.rejected, query=query)
@@ -71,7 +71,7 @@ class Pair:
 
 
 class Judged(Record):
-    """One drafted criterion, what came of it, and why it was kept or dropped."""
+    """A drafted criterion, its results on the pairs, and why it was kept or dropped."""
 
     criterion: Criterion
     kept: bool
@@ -85,7 +85,7 @@ class Judged(Record):
 
 
 class Suggestion(Record):
-    """What was drafted, and what is left of it."""
+    """All criteria that were drafted, with the decision on each."""
 
     source: str  # what the criteria are drafted from, in words
     criteria: tuple[Judged, ...]  # every criterion that was proposed, those that were kept first
@@ -95,11 +95,12 @@ class Suggestion(Record):
 
     @property
     def kept(self) -> tuple[Judged, ...]:
-        """What the rubric is made of."""
+        """The criteria that are part of the rubric."""
         return tuple(judged for judged in self.criteria if judged.kept)
 
     @property
     def dropped(self) -> tuple[Judged, ...]:
+        """The criteria that are not."""
         return tuple(judged for judged in self.criteria if not judged.kept)
 
     def rubric(self, name: str = "suggested") -> Rubric:
@@ -132,11 +133,11 @@ class Suggestion(Record):
         return f"{head}\n{self.rubric(name).to_yaml()}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         names = ("source", "kept", "dropped", "golden", "errors", "spent")
-        return {name: to_plain_data(getattr(self, name)) for name in names} | {
-            "findings": to_plain_data(self.findings())
-        }
+        data = {name: to_plain_data(getattr(self, name)) for name in names}
+        data["findings"] = to_plain_data(self.findings())
+        return data
 
 
 async def suggest_from_pairs(
@@ -150,9 +151,10 @@ async def suggest_from_pairs(
 ) -> Suggestion:
     """Suggest criteria that tell preferred responses from rejected ones.
 
-    `model`, which is what `model_of` takes, sees a third of the prompts and drafts up to `most` criteria. The
-    `judge` (a grader, a model, or the name of one; by default that model) judges both sides of all other pairs. A criterion is kept when it agrees with the
-    preferences there clearly more often than chance would: when the lower end of the interval is above one half.
+    `model` is anything that `model_of` takes. It sees a third of the prompts, and drafts up to
+    `most` criteria. The `judge` (a grader, a model, or the name of one; by default that model)
+    judges both responses of all other pairs. A criterion is kept if it agrees with the preferences
+    there more often than chance: if the lower end of the interval is above one half.
     """
     shown, unseen = split(pairs, seed)
     descriptions: list[str] = []
@@ -168,10 +170,10 @@ async def suggest_from_pairs(
     for pair in unseen:
         inputs += pair.inputs
     draft = _Draft(model, judge, most, on_progress)
-    verdicts = await draft.judge("suggest_pairs", prompts, inputs)
+    verdicts = await draft.draft_and_judge("suggest_pairs", prompts, inputs)
     judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in draft.criteria]
     kept = [result.criterion for result in judged if result.kept]
-    return draft.suggestion(
+    return draft.make_suggestion(
         f"{len(pairs)} pairs",
         f", which saw {len(shown)} of them",
         judged,
@@ -182,30 +184,27 @@ async def suggest_from_pairs(
 def _choose_golden_pairs(
     pairs: Sequence[Pair], criteria: Sequence[Criterion], verdicts: _Verdicts
 ) -> list[Golden]:
-    """Return as examples the pairs in which most criteria agree with people.
+    """Return as examples the pairs in which most criteria agree with the preference.
 
-    An example expects only the verdicts of these criteria.
+    An example expects only the verdicts of the criteria that agree.
     """
-    agreeing: list[tuple[Pair, list[Criterion]]] = []
+    agreeing_criteria: list[tuple[Pair, list[Criterion]]] = []
     for pair in pairs:
-        good, bad = pair.texts
-        agreeing.append(
-            (
-                pair,
-                [
-                    criterion
-                    for criterion in criteria
-                    if verdicts[good, criterion.name] and verdicts[bad, criterion.name] is False
-                ],
-            )
-        )
-    agreeing.sort(key=lambda item: -len(item[1]))
+        chosen, rejected = pair.texts
+        agreeing: list[Criterion] = []
+        for criterion in criteria:
+            chosen_passes = verdicts[chosen, criterion.name]
+            rejected_passes = verdicts[rejected, criterion.name]
+            if chosen_passes is True and rejected_passes is False:
+                agreeing.append(criterion)
+        agreeing_criteria.append((pair, agreeing))
+    agreeing_criteria.sort(key=lambda item: len(item[1]), reverse=True)
     golden: list[Golden] = []
-    for number, (pair, criteria_of_pair) in enumerate(agreeing[:_MOST_GOLDEN], start=1):
-        if criteria_of_pair:
-            good, bad = pair.inputs
-            golden.append(_make_example(f"preferred_{number}", good, criteria_of_pair, passes=True))
-            golden.append(_make_example(f"rejected_{number}", bad, criteria_of_pair, passes=False))
+    for number, (pair, agreeing) in enumerate(agreeing_criteria[:_MAX_GOLDEN], start=1):
+        if agreeing:
+            chosen, rejected = pair.inputs
+            golden.append(_make_example(f"preferred_{number}", chosen, agreeing, passes=True))
+            golden.append(_make_example(f"rejected_{number}", rejected, agreeing, passes=False))
     return golden
 
 
@@ -220,8 +219,8 @@ async def suggest_from_references(
 ) -> Suggestion:
     """Suggest criteria that good answers to a prompt meet.
 
-    A criterion is kept when every reference passes it, and no shipped text about something else does.
-    That it tells good answers from weak ones is not shown by this: pairs show it.
+    A criterion is kept if every reference passes it, and no text of the package about something else
+    does. This does not show that it tells good answers from weak ones; only pairs show that.
     """
     if not references:
         raise TrustError("there are no references to draft from: give at least one")
@@ -229,10 +228,10 @@ async def suggest_from_references(
     query = prompt or None
     good = [JudgeInput(text, query=query) for text in references]
     others = [JudgeInput(bait.text, query=query) for bait in off_topic()]
-    parts = [f"<query>{escape_prompt_tags(prompt)}</query>"]
-    parts += [f"A good answer:\n{fence(text)}" for text in references]
-    verdicts = await draft.judge(
-        "suggest_references", ["\n\n".join(parts)], [*good, *others], faults=False
+    sections = [f"<query>{escape_prompt_tags(prompt)}</query>"]
+    sections += [f"A good answer:\n{fence(text)}" for text in references]
+    verdicts = await draft.draft_and_judge(
+        "suggest_references", ["\n\n".join(sections)], [*good, *others], allow_faults=False
     )
     judged = [
         _judge_by_references(criterion, good, others, verdicts) for criterion in draft.criteria
@@ -241,22 +240,22 @@ async def suggest_from_references(
     golden: list[Golden] = []
     if kept:
         # References pass all criteria, and a text about something else passes none.
-        for number, judge_input in enumerate(good[:_MOST_GOLDEN], start=1):
+        for number, judge_input in enumerate(good[:_MAX_GOLDEN], start=1):
             golden.append(_make_example(f"reference_{number}", judge_input, kept, passes=True))
         golden.append(_make_example("off_topic", others[0], kept, passes=False))
     count = "1 reference" if len(references) == 1 else f"{len(references)} references"
-    return draft.suggestion(f"a prompt with {count}", "", judged, golden)
+    return draft.make_suggestion(f"a prompt with {count}", "", judged, golden)
 
 
 class _Draft:
-    """Criteria that a model drafts, and the verdicts of a grader on texts."""
+    """Lets a model draft criteria, and a grader judge texts by them. Keeps the criteria and the cost."""
 
     def __init__(
         self, model: Any, judge: JudgeSource | None, most: int, on_progress: OnProgress | None
     ) -> None:
         self.drafter = model_of(model)
         self.grader = grader_of(self.drafter if judge is None else judge)
-        refuse_whole(self.grader)
+        require_criterion_answers(self.grader)
         raise_if_price_unknown([self.drafter, *self.grader.models()])
         self.most = most
         self.on_progress = on_progress
@@ -265,23 +264,24 @@ class _Draft:
         self.errors: list[str] = []  # why a call of the drafter gave no proposal
         self.spent = NOTHING
 
-    async def judge(
+    async def draft_and_judge(
         self,
-        name: str,
+        prompt_name: str,
         prompts: Sequence[str],
         inputs: Sequence[JudgeInput],
         *,
-        faults: bool = True,
+        allow_faults: bool = True,
     ) -> _Verdicts:
-        """Draft criteria with the system prompt of this name, and judge all texts by them.
+        """Draft criteria with the system prompt of this name, and return the verdicts on all texts.
 
-        Without `faults`, criteria with negative weights are refused.
+        The drafter is called with each of the `prompts`; the grader judges the `inputs`. Without `allow_faults`, criteria with negative weights are refused.
         """
         verdicts: _Verdicts = {}
         with budget() as ledger:
-            await self._draft(name, prompts, faults=faults)
+            await self._draft_criteria(prompt_name, prompts, allow_faults=allow_faults)
             if ledger.is_dry_run:
-                # No model drafts in a dry run, so criteria of a typical length stand for them.
+                # No model drafts in a dry run. Criteria of a typical length take their place, to
+                # count the calls and tokens of the judge.
                 requirement = (
                     "Says what the prompt asks for in words that a person who reads it can follow"
                 )
@@ -295,50 +295,55 @@ class _Draft:
         self.spent = Spending.of(ledger)
         return verdicts
 
-    async def _draft(self, name: str, prompts: Sequence[str], *, faults: bool) -> None:
-        system = system_prompt(name, "assay.suggest")
-        version = prompt_version(name, "assay.suggest")
+    async def _draft_criteria(
+        self, prompt_name: str, prompts: Sequence[str], *, allow_faults: bool
+    ) -> None:
+        """Ask the drafter about each prompt, and divide its criteria into `criteria` and `refused`."""
+        system = system_prompt(prompt_name, "assay.suggest")
+        version = prompt_version(prompt_name, "assay.suggest")
 
-        async def ask(user: str) -> Proposal | str:
+        async def ask_drafter(user_prompt: str) -> Proposal | str:
             """Return the proposal of the model, or why there is none."""
-            request = Request.of(system, user, schema=Proposal)
-            request = replace(request, check=_find_fault, prompt=version)
+            request = Request.of(system, user_prompt, schema=Proposal)
+            request = replace(request, check=_find_objection, prompt=version)
             try:
                 reply = await self.drafter(request)
-                # A reply of a function of the caller has not been validated.
+                # If the drafter is a function of the caller, its reply has not been validated.
                 proposal = Proposal.model_validate(reply.value)
             except (ModelError, ValidationError) as error:
                 return describe_error(error)
-            return _find_fault(proposal) or proposal
+            return _find_objection(proposal) or proposal
 
         proposals: list[list[Proposed]] = []
-        for reply in await run_concurrently(ask, prompts):
+        for reply in await run_concurrently(ask_drafter, prompts):
             if isinstance(reply, str):
                 self.errors.append(reply)
             else:
                 proposals.append(reply.criteria)
         drafted: list[Criterion] = []
-        # The first criteria of all proposals, then the second ones, so that all calls have a share.
-        for turn in zip_longest(*proposals):
-            for proposed in turn:
+        # The first criteria of all proposals, then the second ones, so that the limit leaves some of
+        # each proposal.
+        for same_rank in zip_longest(*proposals):
+            for proposed in same_rank:
                 if proposed is not None:
                     requirement = " ".join(proposed.requirement.split())
                     drafted.append(Criterion(requirement=requirement, weight=proposed.weight))
         for criterion in make_names_unique(drafted):
-            refusal = self._explain_refusal(criterion, faults=faults)
+            refusal = self._explain_refusal(criterion, allow_faults=allow_faults)
             if refusal:
                 self.refused.append(Judged(criterion, kept=False, why=refusal))
             else:
                 self.criteria.append(criterion)
 
-    def _explain_refusal(self, criterion: Criterion, *, faults: bool) -> str:
+    def _explain_refusal(self, criterion: Criterion, *, allow_faults: bool) -> str:
         """Return why a drafted criterion is not judged; empty if it is."""
-        if criterion.weight < 0 and not faults:
+        if criterion.weight < 0 and not allow_faults:
             return "it describes a fault, and references show none"
         for hit in find_hits(criterion):
             if (hit.severity or RULES[hit.rule].severity) == "error":
                 return f"lint {hit.rule}: {hit.message}"
-        # A hit about this criterion means that it asks the same as an earlier one.
+        # A hit about this criterion, which is the last one, means that it repeats or contradicts an
+        # earlier one.
         hits = dict(find_hits_between([*self.criteria, criterion]))
         hit = hits.get(len(self.criteria))
         if hit is not None:
@@ -348,7 +353,10 @@ class _Draft:
         return ""
 
     async def _judge_all(self, inputs: Sequence[JudgeInput], ledger: Ledger) -> _Verdicts:
-        """Judge each text once, even if several pairs have it."""
+        """Return the verdicts of the grader on all texts by all criteria.
+
+        A text is judged once, even if several pairs have it.
+        """
         input_of_text: dict[Text, JudgeInput] = {}
         for judge_input in inputs:
             input_of_text.setdefault(_text_of(judge_input), judge_input)
@@ -366,7 +374,7 @@ class _Draft:
             results = await run_concurrently(
                 judge_text,
                 list(input_of_text.values()),
-                has_room=lambda: all(map(has_room, models)),
+                has_room=lambda: all(has_room(model) for model in models),
             )
         verdicts: dict[tuple[Text, str], bool | None] = {}
         for text, scores in zip(input_of_text, results, strict=True):
@@ -377,13 +385,17 @@ class _Draft:
                 verdicts[text, criterion.name] = verdict
         return verdicts
 
-    def suggestion(
-        self, source: str, shown: str, judged: Sequence[Judged], golden: Sequence[Golden]
+    def make_suggestion(
+        self, source: str, seen_part: str, judged: Sequence[Judged], golden: Sequence[Golden]
     ) -> Suggestion:
-        """Return the result; `source` and `shown` describe what the criteria were drafted from."""
+        """Return the result, with a description of what the criteria were drafted from.
+
+        It consists of `source`, the name of the drafter, and `seen_part`: how much of it the drafter
+        saw, or nothing if it saw all.
+        """
         kept_first = sorted([*judged, *self.refused], key=lambda result: not result.kept)
         return Suggestion(
-            source=f"{source} by {self.drafter.id}{shown}",
+            source=f"{source} by {self.drafter.id}{seen_part}",
             criteria=tuple(kept_first),
             golden=tuple(golden),
             errors=tuple(self.errors),
@@ -392,6 +404,7 @@ class _Draft:
 
 
 def _text_of(judge_input: JudgeInput) -> Text:
+    """Return the response and the prompt of an input, which identify it."""
     return judge_input.text, judge_input.query or ""
 
 
@@ -400,15 +413,17 @@ def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verd
     better = worse = alike = errors = 0
     agreements: dict[str, list[bool]] = defaultdict(list)  # of the pairs of each prompt
     for pair in pairs:
-        chosen, rejected = (verdicts[text, criterion.name] for text in pair.texts)
-        if chosen is None or rejected is None:
+        chosen, rejected = pair.texts
+        chosen_passes = verdicts[chosen, criterion.name]
+        rejected_passes = verdicts[rejected, criterion.name]
+        if chosen_passes is None or rejected_passes is None:
             errors += 1
-        elif chosen is rejected:
+        elif chosen_passes is rejected_passes:
             alike += 1
         else:
-            better += chosen
-            worse += rejected
-            agreements[pair.prompt or pair.chosen].append(chosen)
+            better += chosen_passes
+            worse += rejected_passes
+            agreements[pair.prompt or pair.chosen].append(chosen_passes)
     agreement = clustered_wilson([(sum(flags), len(flags)) for flags in agreements.values()])
     kept = False
     if agreement.low is None or agreement.high is None:
@@ -475,9 +490,10 @@ def _make_example(
 
 
 def read_pairs(source: object) -> list[Pair]:
-    """The pairs in a table: `chosen`, `rejected`, and a `prompt` if there is one.
+    """Read the pairs of a table with the columns `chosen`, `rejected`, and perhaps `prompt`.
 
-    Responses are texts, or messages, of which drafters and judges read all; without a prompt, it is what they open with.
+    Responses are texts or messages, of which drafters and judges read all. Without a `prompt`, it is
+    taken from the beginning of the messages.
 
     >>> read_pairs([{"prompt": "2+2?", "chosen": "4", "rejected": "5"}])
     [Pair(prompt='2+2?', chosen='4', rejected='5')]
@@ -527,7 +543,7 @@ def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]
         )
     shuffled = list(groups.values())
     random.Random(seed).shuffle(shuffled)
-    # The others are needed to find out what the criteria are worth.
+    # The drafter sees one pair each of at most 12 prompts. The others show what the criteria are worth.
     shown_count = min(12, max(1, len(shuffled) // 3))
     shown = [group[0] for group in shuffled[:shown_count]]
     unseen: list[Pair] = []
@@ -537,7 +553,7 @@ def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]
 
 
 class Proposed(BaseModel):
-    """One criterion, the reason first."""
+    """A proposed criterion. The reason comes first, so that the requirement follows from it."""
 
     reason: str
     requirement: str
@@ -545,14 +561,14 @@ class Proposed(BaseModel):
 
 
 class Proposal(BaseModel):
-    """What a drafter replies: the reason first, so that the criteria follow from it."""
+    """The reply of a drafter. The reason comes first, so that the criteria follow from it."""
 
     reason: str
     criteria: list[Proposed] = Field(min_length=1)
 
 
-def _find_fault(value: Any) -> str | None:
-    """Return what is wrong with a proposal; None if nothing is."""
+def _find_objection(value: Any) -> str | None:
+    """Return what is wrong with a proposal, which the model is then told; None if nothing is."""
     for proposed in Proposal.model_validate(value).criteria:
         requirement = proposed.requirement.strip()
         if not requirement:
