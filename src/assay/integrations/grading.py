@@ -55,16 +55,17 @@ def assert_grades(
     """Score rollouts, and fail if their mean is below `fail_under` or one could not be scored.
 
     `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for
-    every rollout. `rollouts` may be the path of a file with rows. `judge` answers the judged criteria: a grader, a model, or the name of one; by
-    default it is that of the rubric. Rollouts with the same `example_id`, or else the same prompt, are one example.
-    The message of a failure shows the worst rollouts, with the criteria that they failed and why.
+    every rollout. `rollouts` may be the path of a file with rows. `judge` answers the judged
+    criteria: a grader, a model, or the name of one; by default it is that of the rubric. Rollouts
+    with the same `example_id`, or else the same prompt, are one example. The message of a failure
+    shows the worst rollouts, with the criteria that they failed and why.
 
     >>> from assay import Rubric
     >>> rollouts = [{"prompt": str(n), "completion": "yes"} for n in range(9)]
     >>> print(assert_grades(Rubric([lambda completion: completion == "yes"]), rollouts, fail_under=0.9))
     1.000 (95 %: 0.701 to 1.000) over 9 rollouts
     """
-    __tracebackhide__ = True
+    __tracebackhide__ = True  # pytest shows the line of the test instead
     thresholds = Thresholds(fail_under, fail_interval_under, fail_rollout_under)
     if isinstance(rollouts, str | PathLike):
         rollouts = rows_of(rollouts)
@@ -79,16 +80,15 @@ def assert_grades(
             example = _identify_example(rollout)
             mean.add(report.score, example_numbers.setdefault(example, len(example_numbers)))
     grades = Grades(reports, mean.estimate())
-    low = [
-        _name_rollout(rollout, number)
-        for number, (rollout, report) in enumerate(zip(rollouts, reports, strict=True))
-        if thresholds.is_low(report.score)
-    ]
+    low_rollouts: list[str] = []
+    for number, (rollout, report) in enumerate(zip(rollouts, reports, strict=True)):
+        if thresholds.is_low(report.score):
+            low_rollouts.append(_name_rollout(rollout, number))
     failure = thresholds.failure(
         grades.score,
         rollouts=len(reports),
         unscored=sum(not report.scored for report in reports),
-        low=low,
+        low=low_rollouts,
     )
     if failure is not None:
         raise AssertionError("\n".join([failure.reason, *_describe_worst(rollouts, reports)]))
@@ -96,6 +96,10 @@ def assert_grades(
 
 
 def _identify_example(rollout: Rollout | Mapping[str, Any]) -> str:
+    """Return a key that is the same for all rollouts of one example.
+
+    A row with neither an id nor a prompt is an example of its own.
+    """
     if isinstance(rollout, Rollout):
         return repr(rollout.fields.get("example_id", rollout.prompt))
     return repr(rollout.get("example_id", rollout.get("prompt", id(rollout))))
@@ -128,6 +132,7 @@ def _describe_worst(
 
 
 def _get_rank(report: EvaluationReport) -> float:
+    """Return the score to sort by, from the worst; a missing one is worse than 0."""
     return -1.0 if report.score is None else report.score
 
 
@@ -136,6 +141,7 @@ def _quote_text(completion: Any) -> str:
 
 
 def _describe_failed_criteria(report: EvaluationReport) -> Iterator[str]:
+    """Yield a line about each counted criterion that failed or has no answer."""
     for line in report.lines:
         if line.counted and (line.error is not None or line.passed is False):
             yield f"    {_describe_answer(line)}"
@@ -179,6 +185,7 @@ def assert_not_worse(
 
 def _describe_falls(comparison: "Comparison", run: Run) -> Iterator[str]:
     """Yield lines about the rollouts whose score fell most: text, changed criteria and reasons."""
+    # `flips` are the rollouts whose result changed, the largest change first.
     fallen = [flip for flip in comparison.flips if flip.difference < 0]
     for flip in fallen[:WORST]:
         completion = run.row(*flip.key).fields.get("completion")

@@ -1,4 +1,4 @@
-"""A RewardMonitor looks for signs of reward hacking, and warns of those that chance does not explain."""
+"""Watch the rewards of a training run for signs of reward hacking, and warn of them."""
 
 import json
 import math
@@ -68,6 +68,8 @@ SIGNS: Final = (
 
 
 class _Step(NamedTuple):
+    """What is kept of a training step."""
+
     lengths: list[int]  # of the scored rollouts
     rewards: list[float]  # of the scored rollouts
     groups: int  # groups with several rollouts
@@ -118,7 +120,8 @@ class RewardMonitor:
             raise RubricError(f"window is {self.window!r}: give the number of steps to look back")
         self._steps: deque[_Step] = deque(maxlen=self.window)
         self._first_steps: list[_Step] = []
-        self._gaps: list[float] = []  # between our rewards and those of the second judge
+        # For each step, the mean of our rewards less those of the second judge.
+        self._gaps: list[float] = []
         self._raised: set[str] = set()  # the signs that are past their limit
         self._waiting: list[_Waiting] = []
         self._criterion_of_sign: dict[str, str] = {}
@@ -212,6 +215,7 @@ class RewardMonitor:
         return drift
 
     def _find_signs(self) -> Iterator[tuple[str, float]]:
+        """Yield the name and the value of each sign that is known for the window."""
         steps = self._steps
         groups = sum(step.groups for step in steps)
         rollouts = sum(step.rollouts for step in steps)
@@ -234,6 +238,7 @@ class RewardMonitor:
             yield "length_correlation_low", _lower_bound(length_correlation, len(rewards))
         yield from self._find_signs_of_criteria()
         if self.steps > DRIFT_STEPS:
+            # How much the means of the last steps differ from those of the first ones.
             last_steps = list(steps)[-DRIFT_STEPS:]
             first_length = fmean(step.means["length"] for step in self._first_steps)
             last_length = fmean(step.means["length"] for step in last_steps)
@@ -243,8 +248,10 @@ class RewardMonitor:
             yield "repetition_drift", last_repetition - first_repetition
 
     def _find_signs_of_criteria(self) -> Iterator[tuple[str, float]]:
+        """Yield the signs that are computed for each criterion, with the value furthest from 0."""
         criteria = list(self._steps[-1].pairs)
         if len(criteria) > 1:
+            # By name, the share of the variance of rewards that a criterion explains in the window.
             explained: dict[str, float] = {}
             for name in criteria:
                 pairs: list[tuple[float, float]] = []
@@ -252,7 +259,7 @@ class RewardMonitor:
                     pairs += step.pairs.get(name, [])
                 explained[name] = _explained_variance(pairs)
             yield "dominance", self._find_largest("dominance", explained)
-        breaks: dict[str, float] = {}
+        breaks: dict[str, float] = {}  # by name, how much the slope of the mean has changed
         for name in ("reward", *criteria):
             value = slope_break([step.means.get(name) for step in self._steps])
             if value is not None:
@@ -261,13 +268,14 @@ class RewardMonitor:
             yield "slope_break", self._find_largest("slope_break", breaks)
 
     def _find_largest(self, sign: str, values: Mapping[str, float]) -> float:
-        """Return the value furthest from 0; a warning about the sign names its criterion."""
+        """Return the value furthest from 0, and note its criterion for a warning about the sign."""
         name = max(values, key=lambda name: abs(values[name]))
         self._criterion_of_sign[sign] = name
         return values[name]
 
     def _warn(self, signs: dict[str, float]) -> None:
-        meaning = read_toml("assay.integrations", "alarms.toml")
+        """Warn of each sign that has passed its limit since the last step."""
+        meanings = read_toml("assay.integrations", "alarms.toml")
         for name, limit in vars(self.alarms).items():
             if name not in signs:
                 continue
@@ -279,11 +287,11 @@ class RewardMonitor:
                 self._raised.discard(name)
             elif name not in self._raised:
                 self._raised.add(name)
-                sign = name
+                shown_name = name
                 if name in self._criterion_of_sign:
-                    sign = f"{name} ({self._criterion_of_sign[name]})"
+                    shown_name = f"{name} ({self._criterion_of_sign[name]})"
                 self.warn(
-                    f"step {self.steps}: {sign} is {signs[name]:.2f}, past {limit:g}: {meaning[name]}"
+                    f"step {self.steps}: {shown_name} is {signs[name]:.2f}, past {limit:g}: {meanings[name]}"
                 )
 
 
@@ -293,6 +301,7 @@ def _summarise_step(
     groups: Sequence[Hashable],
     parts: Columns,
 ) -> _Step:
+    """Return what is kept of a step; the columns have a value for each rollout."""
     lengths: list[int] = []
     scored_rewards: list[float] = []
     rewards_of_group: defaultdict[Hashable, list[float]] = defaultdict(list)
@@ -301,6 +310,7 @@ def _summarise_step(
             lengths.append(len(text))
             scored_rewards.append(reward)
             rewards_of_group[group].append(reward)
+    # The rewards of each group of several rollouts.
     several = [members for members in rewards_of_group.values() if len(members) > 1]
 
     means: dict[str, float] = {"length": 0.0, "repetition": 0.0}
@@ -384,10 +394,14 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
 
 
 def _rank(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value, from 1; equal values share the mean of their ranks."""
     ordered = sorted(values)
-    return [
-        (bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2 for value in values
-    ]
+    ranks: list[float] = []
+    for value in values:
+        first_rank = bisect_left(ordered, value) + 1
+        last_rank = bisect_right(ordered, value)
+        ranks.append((first_rank + last_rank) / 2)
+    return ranks
 
 
 def _lower_bound(estimate: float, size: int) -> float:
@@ -419,6 +433,7 @@ def to_jsonl(path: str | Path, source: str = "") -> Sink:
 
 
 def _append_line(path: Path, source: str, step: int, values: Values) -> None:
+    """Append the values of a step to a file, as one line of JSON."""
     line: dict[str, Any] = {"step": step}
     if source:
         line["source"] = source
@@ -437,12 +452,13 @@ def to_tracker(tracker: Any) -> Sink:
 
 
 def _track(tracker: Any, step: int, values: Values) -> None:
+    """Write the values of a step to a tracker, whose kind shows in its methods."""
     metrics = {f"assay/{name}": value for name, value in values.items()}
-    if hasattr(tracker, "add_scalar"):
+    if hasattr(tracker, "add_scalar"):  # TensorBoard
         for name, value in metrics.items():
             tracker.add_scalar(name, value, step)
-    elif hasattr(tracker, "log_metrics"):
+    elif hasattr(tracker, "log_metrics"):  # MLflow
         tracker.log_metrics(metrics, step=step)
     else:
-        # Not W&B's own `step`, which must not be smaller than that of the trainer.
+        # W&B. Its own `step` must not be smaller than that of the trainer, so it is not used.
         tracker.log({"assay/step": step, **metrics})

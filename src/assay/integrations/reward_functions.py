@@ -1,4 +1,4 @@
-"""Reward functions of a rubric for OpenRLHF (`--reward.remote_url`), slime (`--custom-rm-path`, `--group-rm`) and AReaL."""
+"""Reward functions for OpenRLHF (`--reward.remote_url`), slime (`--custom-rm-path`, `--group-rm`) and AReaL."""
 
 import json
 import sys
@@ -66,8 +66,9 @@ def _reward_func(
     prompts: Sequence[str],
     labels: Sequence[Any],
 ) -> dict[str, Any]:
-    results: dict[int, Scored] = {}
-    rows: dict[int, dict[str, Any]] = {}
+    """Return the rewards as OpenRLHF expects them. A query is a prompt with its response."""
+    results: dict[int, Scored] = {}  # by the index of the query
+    rows: dict[int, dict[str, Any]] = {}  # those that can be scored, by index
     for index, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         try:
             response = cut_response(query, prompt, end_tokens)
@@ -142,6 +143,7 @@ def cut_response(query: str, prompt: str, end_tokens: Sequence[str] = END_TOKENS
 
 
 def _find_end_token(response: str, end_tokens: Sequence[str]) -> str | None:
+    """Return the token with which a response ends; None if it ends with none of them."""
     for token in end_tokens:
         if token and response.endswith(token):
             return token
@@ -149,21 +151,21 @@ def _find_end_token(response: str, end_tokens: Sequence[str]) -> str | None:
 
 
 def _remove_prompt(query: str, prompt: str) -> str | None:
-    """Return the query behind its prompt; None if it begins with another text."""
+    """Return the query after its prompt; None if it does not begin with its prompt."""
     if query.startswith(prompt):
         return query[len(prompt) :]
     # Tokenizers may change white space, so it is not compared.
     expected = "".join(prompt.split())
-    matched = 0
+    matched_count = 0  # characters of `expected` that the query has so far
     for position, character in enumerate(query):
-        if matched == len(expected):
+        if matched_count == len(expected):
             return query[position:]
         if character.isspace():
             continue
-        if character != expected[matched]:
+        if character != expected[matched_count]:
             return None
-        matched += 1
-    return "" if matched == len(expected) else None
+        matched_count += 1
+    return "" if matched_count == len(expected) else None
 
 
 def _make_tensor(values: Sequence[float | None]) -> Any:
@@ -193,6 +195,7 @@ def custom_rm_of(
 
 
 async def _custom_rm(step: Step, args: Any, sample: Any, **_: Any) -> float | list[float]:
+    """Return the reward of a sample, or the rewards of a group, which slime gives with `--group-rm`."""
     if isinstance(sample, Sequence):
         return await _score_samples(step, cast("Sequence[Any]", sample))
     check_policy(step.unscored, ("raise", "zero"), "slime without --group-rm")
@@ -214,7 +217,8 @@ async def _score_samples(step: Step, samples: Sequence[Any]) -> list[float]:
                 "completion": sample.response,
             }
         )
-    results = await step.score(rows, [0] * len(samples))
+    one_group = [0] * len(samples)
+    results = await step.score(rows, one_group)
     for sample, result in zip(samples, results, strict=True):
         if isinstance(getattr(sample, "metadata", None), dict):
             sample.metadata["assay"] = _describe_result(result)
@@ -222,11 +226,13 @@ async def _score_samples(step: Step, samples: Sequence[Any]) -> list[float]:
     if step.unscored == "drop":
         for sample, reward in zip(samples, rewards, strict=True):
             sample.remove_sample = sample.remove_sample or reward is None
+        # slime needs a number all the same; the mean does not change the baseline of the group.
         rewards = fill_rewards(results, "group_mean")
     return [reward for reward in rewards if reward is not None]
 
 
 def _describe_result(result: Scored) -> dict[str, Any]:
+    """Return a result as it is written into the metadata of a sample."""
     values: dict[str, Any] = {"unscored": result.reward is None, **result.parts}
     if result.steps is not None:
         values["steps"] = result.steps
@@ -242,7 +248,7 @@ def areal_reward_of(
     unscored: Policy = "raise",
     value: Value = "reward",
 ) -> "partial[float]":
-    """Return a `reward_fn` for AReaL's workflows; the columns of the row come as keywords, and checks can name them.
+    """Return a `reward_fn` for AReaL's workflows, which pass the columns of the row as keywords.
 
     AReaL calls it in another process, so the rubric has to be picklable: give the path of its file.
     Its wrapper gives 0 for a call that takes longer than its own timeout, so the judge's timeout
@@ -255,5 +261,6 @@ def areal_reward_of(
 def _areal_reward(
     step: Step, prompt: str, completions: str, prompt_ids: Any, completion_ids: Any, **row: Any
 ) -> float:
+    """Return the reward of one rollout. The token ids are not used."""
     [result] = run_sync(step.score([{**row, "prompt": prompt, "completion": completions}]))
     return step.get_single_reward(result)

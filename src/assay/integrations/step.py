@@ -56,6 +56,7 @@ class Scored:
         value: Value = "reward",
         version: str = "",
     ) -> "Scored":
+        """Return the result for a report; `names` are the criteria of its parts."""
         # A score is None if nothing can be gained or lost; there is a reward all the same.
         score = report.raw_score if report.score is None else report.score
         parts = {OUTCOME: report.metrics.get(OUTCOME, report.outcome)}
@@ -150,7 +151,7 @@ class Step:
         results: dict[int, Scored] = {}  # by the index of the row
         for batch in batches:
             if batch.is_group and len(batch.indices) == 1:
-                # With nothing to compare, it would get the result of the best rollout of a group.
+                # Compared with nothing, it would get the value of the best rollout of a group.
                 results[batch.indices[0]] = self.make_unscored(GROUP_MISSING, rubric.version)
             else:
                 calls.append(batch)
@@ -253,6 +254,7 @@ class Step:
     async def _score_batch(
         self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]], batch: "_Batch"
     ) -> Sequence[EvaluationReport]:
+        """Return the reports of the rows of one batch, in its order."""
         rollouts: list[dict[str, Any]] = []
         for index in batch.indices:
             # A copy, because checks may write into a state, but not into the trainer's columns.
@@ -277,7 +279,7 @@ class Step:
         )
 
     def get_single_reward(self, result: Scored) -> float:
-        """Return the reward of a rollout that came alone."""
+        """Return the reward of a rollout without a group, filled in by the policy."""
         [reward] = fill_rewards([result], self.unscored)
         assert reward is not None  # the policy is `raise` or `zero`
         return reward

@@ -80,6 +80,7 @@ class Dialogue:
         return self._replies
 
     async def _get_replies(self, respond: Respond) -> list[Message]:
+        """Return what the environment replies to the messages so far."""
         messages = [*read_messages(self.prompt, "the prompt"), *self._messages]
         # In a thread of its own, so that a slow function does not delay other rollouts.
         future = run_in_thread(partial(respond, messages, self.row))
@@ -125,11 +126,14 @@ def openrlhf_agent_of(
     )
 
     class RubricAgent(module.AgentInstanceBase):
+        """Passes the turns of one rollout to its dialogue."""
+
         def __init__(self, dialogue: Dialogue, tokenizer: Any) -> None:
             self.dialogue = dialogue
             self.tokenizer = tokenizer
 
         async def step(self, state_dict: dict[str, Any], **_: Any) -> dict[str, Any]:
+            # The reward of a turn is 0, since the executor scores the rollout at its end.
             action = cast("str", state_dict["action_text"])
             replies = await self.dialogue.add(remove_end_tokens(action, self.tokenizer))
             return {
@@ -139,6 +143,8 @@ def openrlhf_agent_of(
             }
 
     class RubricAgentExecutor(module.AgentExecutorBase):
+        """Runs a rollout turn by turn, and scores it at its end."""
+
         async def execute(
             self,
             prompt: str,
@@ -277,6 +283,7 @@ def as_skyrl_env(
             }
 
         def _get_turn_reward(self, result: Scored, *, is_last: bool) -> float:
+            """Return the reward of a turn, from the result of the rollout up to it."""
             reward = scorer.get_single_reward(result)
             if respond is None or pays != "change":
                 return reward

@@ -1,4 +1,4 @@
-"""A rubric as one reward function for TRL's trainers, and for trainers that accept the functions of TRL."""
+"""Use a rubric as one reward function of TRL's trainers, or of others that accept the functions of TRL."""
 # One function, because TRL skips missing values in its sum of several functions, so a judge that failed
 # would count as 0.
 
@@ -73,6 +73,7 @@ def as_trl_reward(
 
 
 def _refuse_trainers_without_none() -> None:
+    """Raise `RubricError` if a trainer is loaded that takes a missing reward for 0."""
     if "swift" in sys.modules:
         raise RubricError(
             "ms-swift takes a reward of None for 0: give unscored='group_mean', 'zero' or 'raise'"
@@ -110,6 +111,11 @@ class _Reward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
+        """Return the reward of each completion, and log its parts.
+
+        TRL passes `log_extra` and `log_metric`, which write to its table and its metrics, and the
+        columns of the dataset.
+        """
         step = self.step
         rows = _make_rows(prompts, completions, columns, self.columns)
         groups = [_make_group_key(prompt) for prompt in prompts]
@@ -121,11 +127,12 @@ class _Reward:
         if self.monitor is not None:
             signs = await watch_results(self.monitor, rows, results, groups, is_step=True)
             if log_metric is not None:
+                # All of them in every step, since all ranks must log the same metrics.
                 for sign in SIGNS:
                     log_metric(f"{self.title}/{sign}", signs.get(sign, math.nan))
         rewards = fill_rewards(results, step.unscored, groups)
         if None in rewards:
-            # Again, since the trainer may have been imported after this function was made.
+            # Checked again, since the trainer may have been imported after this function was made.
             _refuse_trainers_without_none()
         return rewards
 
@@ -144,14 +151,16 @@ class _Reward:
         if not self.has_warned and int(os.environ.get("WORLD_SIZE", "1")) > 1:
             self.has_warned = True
             logger.warning(
-                "%s: a check compares the rollouts of a group, and this rank sees %d of one prompt; if num_generations is "
-                "more, the group is split over ranks: give group_size=num_generations to be sure",
+                "%s: a check compares the rollouts of a group, and this rank sees %d of one prompt; "
+                "if num_generations is more, the group is split over ranks: give "
+                "group_size=num_generations to be sure",
                 self.title,
                 min(sizes),
             )
 
 
 def _make_group_key(prompt: Any) -> str:
+    """Return a key for the group of a rollout: all rollouts of one prompt are a group."""
     if isinstance(prompt, str):
         return prompt
     return json.dumps(prompt, default=str, sort_keys=True)
@@ -165,7 +174,8 @@ class TrlReward(_Reward):
     ) -> list[float | None]:
         return run_sync(self._score(prompts, completions, **options))
 
-    # Attributes of functions: trainers use `inspect.iscoroutinefunction`, which ignores `__call__`.
+    # Trainers call `inspect.iscoroutinefunction`, which reads these attributes of functions, and not
+    # those of `__call__`.
     __code__ = __call__.__code__
     __defaults__ = __kwdefaults__ = None
 
@@ -196,7 +206,7 @@ def as_trl_rewards(
     one does, TRL takes it for 0.
     """
     whole = load_rubric(rubric)
-    if not isinstance(whole, Rubric):
+    if not isinstance(whole, Rubric):  # a rubric on a server
         raise RubricError(f"{whole!r} cannot be taken apart: use as_trl_reward")
     if whole.ask_judge != "always":
         raise RubricError(
@@ -233,8 +243,8 @@ def _make_rows(
 ) -> list[dict[str, Any]]:
     """Return a row for each completion.
 
-    The arguments of TRL are the columns of the dataset and others. `renamed` holds the names of
-    columns by field.
+    `arguments` are the keyword arguments of TRL: the columns of the dataset, and others, which are
+    ignored. `renamed` says which column a field has its values from.
     """
     row_count = len(completions)
     columns: dict[str, Sequence[Any]] = {}

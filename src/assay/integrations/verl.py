@@ -80,6 +80,7 @@ async def _compute_score(
     extra_info: Mapping[str, Any] | None = None,
     **_: Any,
 ) -> SampleResult:
+    """Return the result of one sample. The names of the parameters are those of verl."""
     row = _make_row(data_source, solution_str, ground_truth, extra_info)
     [result] = _make_results(step, await step.score([row]))
     return result
@@ -110,6 +111,7 @@ def _compute_scores(
     extra_infos: Sequence[Mapping[str, Any] | None] | None = None,
     **_: Any,
 ) -> list[SampleResult]:
+    """Return the results of a batch. The names of the parameters are those of verl."""
     infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
     samples = zip(data_sources, solution_strs, ground_truths, infos, strict=True)
     rows = [_make_row(*sample) for sample in samples]
@@ -194,7 +196,7 @@ def agent_loop_of(
             return output
 
         async def _read_completion(self, prompt: list[Any]) -> list[dict[str, Any]]:
-            """Return the messages behind the prompt."""
+            """Return the messages after the prompt, without special tokens."""
             data = self.agent_data
             messages = [dict(message) for message in data.messages[len(prompt) :]]
             turns = sum(message["role"] == "assistant" for message in messages)
@@ -225,6 +227,7 @@ def _make_step(
     monitor: RewardMonitor | None,
     single_rollout_trainer: str = "",
 ) -> Step:
+    """Return the step that scores. Raise `RubricError` if a criterion has a name that verl reads."""
     step = Step(
         rubric,
         value,
@@ -244,6 +247,7 @@ def _make_step(
 def _make_row(
     data_source: str, solution: Any, ground_truth: Any, extra_info: Mapping[str, Any] | None
 ) -> dict[str, Any]:
+    """Return a sample of verl as a row. Checks can also name the fields of its `extra_info`."""
     info = dict(extra_info or {})
     return {
         **info,
@@ -258,6 +262,7 @@ def _make_row(
 def _make_results(
     step: Step, scored: Sequence[Scored], groups: Sequence[str] | None = None
 ) -> list[SampleResult]:
+    """Return the results in verl's form, with unscored rollouts filled in by the policy."""
     rewards = fill_rewards(scored, step.unscored, groups)
     parts = fill_parts(scored, step.unscored, groups)
     results: list[SampleResult] = []

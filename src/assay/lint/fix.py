@@ -157,6 +157,7 @@ def _make_certain_change(item: PlacedCriterion, broken_rules: Collection[str]) -
     """Return the change that needs no judgement, which may be empty."""
     criterion = item.criterion
     change = Change(item)
+    # R006: a double negation.
     if "R006" in broken_rules and criterion.requirement is not None:
         requirement = remove_double_negation(criterion.requirement)
         if requirement is not None:
@@ -164,6 +165,7 @@ def _make_certain_change(item: PlacedCriterion, broken_rules: Collection[str]) -
             is_fixed = all(hit.rule != "R006" for hit in find_hits(fixed))
             if is_fixed:
                 change = change._replace(requirements=(requirement,))
+    # R011: choices that do not run from worst to best.
     choices = tuple(choice.casefold() for choice in criterion.choices)
     if "R011" in broken_rules and choices in _SURELY_REVERSED:
         change = change._replace(choices=criterion.choices[::-1])
@@ -433,7 +435,7 @@ def _make_entries(entry: Mapping[str, Any], change: Change) -> list[dict[str, An
             new_entry["choices"] = list(change.choices)
         if change.name:
             new_entry.setdefault("name", change.name)
-        if number > 1 and "name" in new_entry:
+        if number > 1 and "name" in new_entry:  # names are unique
             new_entry["name"] = f"{new_entry['name']}_{number}"
         if count > 1:
             new_entry["weight"] = round(float(entry.get("weight", 1.0)) / count, 6)

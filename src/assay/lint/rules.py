@@ -99,7 +99,10 @@ def _is_second_claim(wording: str, match: re.Match[str]) -> bool:
 def _find_two_qualities(wording: str) -> tuple[str, str] | None:
     """Find two adjectives or adverbs: "polite and correct"."""
     match = pattern("two_qualities").search(wording) or pattern("two_ways").search(wording)
-    if match is None or frozenset((match["one"].lower(), match["two"].lower())) in _PAIRED:
+    if match is None:
+        return None
+    is_single_claim = frozenset((match["one"].lower(), match["two"].lower())) in _PAIRED
+    if is_single_claim:
         return None
     return (
         f"'{match['one']}' and '{match['two']}' are two qualities",
@@ -221,6 +224,7 @@ def _is_part_of_term(word: str, after: str) -> bool:
     may_be_verb = word in ("clear", "sound", "clean")
     if may_be_verb and next_words[0] in ("the", "a", "an", "its", "all", "out"):
         return True
+    # The words with which this one makes a term.
     terms = word_lists()["settled"].get(word, "").split()
     for next_word in next_words:
         if next_word in terms or next_word.removesuffix("s") in terms:

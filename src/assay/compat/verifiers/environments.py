@@ -95,6 +95,7 @@ def _make_dataset_property(name: str) -> property:
             # A subclass assigns it before it calls `__init__`, which gets the data set anyway.
             return
         reader = replace(self._example_reader, system_prompt=None, few_shot=())
+        # The examples of rollouts, and what `read` returns.
         self._examples[name] = None if dataset is None else reader.read(dataset, name)
         self.__dict__[name] = dataset
 

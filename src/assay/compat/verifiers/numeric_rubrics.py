@@ -167,7 +167,8 @@ class Rubric(HasHooks, assay.Rubric):
         verifiers has `score_rollout` and `score_group`. It scores by the criteria if the one that
         was called is not overridden, even if the other one is. `compat.strict = False` follows it.
         """
-        if not compat.strict and called_method != "score" and called_method not in self.overridden:
+        is_in_verifiers = called_method != "score"
+        if not compat.strict and is_in_verifiers and called_method not in self.overridden:
             return None
         return super()._choose_override(called_method)
 
@@ -279,15 +280,15 @@ class Rubric(HasHooks, assay.Rubric):
         for state in states:
             await self.dummy_score_rollout(state)
 
-    # What functions may name as an argument.
+    # The arguments of functions, which get those that they name.
 
     def add_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
-        """Let functions name what `provider(state)` returns, in nested rubrics, too."""
+        """Let functions take what `provider(state)` returns as arguments, in nested rubrics, too."""
         for rubric in self._list_with_nested():
             rubric.score_object_providers.append(provider)
 
     def add_group_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
-        """Let group functions name what `provider(states)` returns, in nested rubrics, too."""
+        """Let group functions take what `provider(states)` returns, in nested rubrics, too."""
         for rubric in self._list_with_nested():
             rubric.group_score_object_providers.append(provider)
 
@@ -300,7 +301,7 @@ class Rubric(HasHooks, assay.Rubric):
         return rubrics
 
     def score_objects(self, state: State) -> dict[str, Any]:
-        """Return all that a function of one rollout may name. A subclass may add to it."""
+        """Return the arguments that a function of one rollout may take. A subclass may add to them."""
         objects = self._common_objects(state)
         objects = {**self.task_score_fields(state, objects["task"]), **objects}
         for provider in self.score_object_providers:
@@ -308,7 +309,7 @@ class Rubric(HasHooks, assay.Rubric):
         return objects
 
     def group_score_objects(self, states: Sequence[State]) -> dict[str, Any]:
-        """Return all that a function of a group may name. A subclass may add to it."""
+        """Return the arguments that a function of a group may take. A subclass may add to them."""
         objects_of_each = [self.score_objects(state) for state in states]
         group_objects: dict[str, Any] = {}
         for plural, name in PLURALS.items():
@@ -319,7 +320,7 @@ class Rubric(HasHooks, assay.Rubric):
         return group_objects
 
     def cleanup_objects(self, handler: Callable[..., Any], state: State) -> dict[str, Any]:
-        """Return all that a cleanup handler may name.
+        """Return the arguments that a cleanup handler may take, by name.
 
         Task fields and provided objects are included only if the handler needs more than the
         common ones, since looking them up may be expensive or fail.
@@ -334,7 +335,7 @@ class Rubric(HasHooks, assay.Rubric):
         return state.get("task")
 
     def task_score_fields(self, state: State, task: Any) -> dict[str, Any]:
-        """Return the columns of a rollout's row and the fields of its task, for functions to name."""
+        """Return the columns of a rollout's row and the fields of its task, as arguments of functions."""
         row: dict[str, Any] = state.get("input") or {}
         columns = {name: value for name, value in row.items() if name not in TASK_INPUT_FIELDS}
         if isinstance(task, Mapping):
@@ -342,7 +343,7 @@ class Rubric(HasHooks, assay.Rubric):
         return columns
 
     def _common_objects(self, state: State) -> dict[str, Any]:
-        """Return what functions may name in every rubric, and the class objects of this one."""
+        """Return the arguments of functions in every rubric, and the class objects of this one."""
         return {
             "prompt": state.get("prompt", ""),
             "completion": state.get("completion", ""),
@@ -486,7 +487,10 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
         judge_prompt: str | None = None,
         **options: Any,
     ) -> None:
-        self._asks_as_verifiers = not compat.strict and not _TEMPLATE_OPTIONS & options.keys()
+        # A program with one of our own options is not written for verifiers.
+        has_our_options = bool(_OUR_JUDGE_OPTIONS & options.keys())
+        self._asks_as_verifiers = not compat.strict and not has_our_options
+        # Without functions, the judge's score is the reward. verifiers has no such default.
         self.judges_alone = compat.strict
         options.setdefault("hardened", compat.strict)
         if self._asks_as_verifiers:
@@ -526,7 +530,7 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
 # Verifiers' own prompt, which was the same in all versions of 0.1.
 VERIFIERS_JUDGE_PROMPT = system_prompt("judge_answer", "assay.compat.verifiers")
 # Options of our JudgeRubric that verifiers does not have.
-_TEMPLATE_OPTIONS = frozenset({"judge_models", "client", "template"})
+_OUR_JUDGE_OPTIONS = frozenset({"judge_models", "client", "template"})
 
 
 def _read_last_content(prompt: Any) -> str:

@@ -397,6 +397,7 @@ class SandboxEnv(StatefulToolEnv):
         self, command: str, sandbox_id: str, sandbox_state: Any, working_dir: str | None = None
     ) -> str:
         """Execute `command` inside persistent sandbox container."""
+        # The docstring is the description of the tool for the model, in the words of verifiers.
         start = time.monotonic()
         try:
             if not sandbox_state["ready"]:
@@ -510,6 +511,7 @@ class PythonEnv(SandboxEnv):
         self, code: str, sandbox_id: str, sandbox_state: Any, python_state: Any
     ) -> str:
         """Execute `code` inside persistent Python REPL."""
+        # The docstring is the description of the tool for the model, in the words of verifiers.
         if isinstance(self.sandbox_client, SandboxClient):
             # Our engine keeps nothing, so all earlier code of the rollout runs again. Code that
             # exceeded a limit is not repeated.
@@ -612,10 +614,11 @@ class MCPEnv(ToolEnv):
                     for declared_tool in (await session.list_tools()).tools:
                         self._add_server_tool(session, declared_tool)
                 connected.set_result(None)
-                await asyncio.Event().wait()
+                await asyncio.Event().wait()  # forever: the thread is stopped, which cancels it
         except BaseException as error:
             if connected.done():
                 raise
+            # The package wraps errors in groups, which would hide the cause in the message.
             cause: Any = error
             while isinstance(cause, BaseExceptionGroup):
                 cause = cast("Any", cause).exceptions[0]
