@@ -220,12 +220,16 @@ class _Driver(Watch):
         self._budget = _BudgetShares(ledger)
 
     def score(self, backend: Backend) -> None:
-        """Score all shards. Raise `RunError` if some could not be scored."""
+        """Score shards until all are done, or until the user stops the run.
+
+        Raise `RunError` if some could not be scored.
+        """
         failures: list[ShardFailure] = []
         with closing(backend.run(self._job, self._take_task)) as results:
             for result in results:
                 if self._stopping():
-                    self._waiting.clear()
+                    self._waiting.clear()  # those that are running are finished
+                # The backend yields None from time to time, so that progress is reported.
                 if isinstance(result, ShardResult):
                     self._take_result(result)
                 elif isinstance(result, ShardFailure):
@@ -330,29 +334,31 @@ class _BudgetShares:
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        limited_ledgers = [outer for outer in ledger.self_and_outer() if outer.dollars is not None]
-        # Of the budgets around the run, the one with the fewest dollars left; None if there is none.
-        self._ledger = min(limited_ledgers, key=lambda limited: limited.left, default=None)
+        # Budgets can be nested; these have a limit in dollars.
+        self._ledgers = [outer for outer in ledger.self_and_outer() if outer.dollars is not None]
         # The dollars that one rollout costs; None if that is not known yet.
-        self.rollout_cost = None if self._ledger is None else self._ledger.rollout
+        costs = [limited.rollout for limited in self._ledgers if limited.rollout]
+        self.rollout_cost = max(costs, default=None)
         # Whether the share of the shard that finished last was too small to score all its rows.
         self._last_share_was_too_small = False
 
     @property
     def is_limited(self) -> bool:
         """Whether there is a budget in dollars at all."""
-        return self._ledger is not None
+        return bool(self._ledgers)
 
     def find_share(self, running: Sequence[Task], *, free_slots: int) -> float | None:
         """Return the dollars that the next task may spend; None if it has to wait.
 
-        The dollars that no running task was promised are divided among the free slots. A share
-        must pay for at least one rollout. If it would not, the task waits for the running ones,
-        which return what they did not spend. If none is running, it gets all that is left.
+        The dollars that are not promised to a running task are divided among the free slots, or
+        among fewer if a share would not pay for one rollout. If not even one rollout can be paid
+        for, the task waits for the running ones, which return what they did not spend. It waits too
+        if the last share was not enough, since another one like it would not be either. If none is
+        running, it gets all that is left.
         """
-        assert self._ledger is not None
+        dollars_left = min(limited.left for limited in self._ledgers)
         promised = sum(task.dollars or 0.0 for task in running)
-        dollars = max(0.0, self._ledger.left - promised)
+        dollars = max(0.0, dollars_left - promised)
         share_count = free_slots
         if self.rollout_cost:  # neither unknown nor 0
             affordable_rollouts = int(dollars // self.rollout_cost)

@@ -94,10 +94,10 @@ class _Worker:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, earlier_mask)
         pipe_of_worker.close()
-        self.is_ready = False  # whether the process has started up and can receive tasks
+        self.is_ready = False  # whether the process has told us that it has started
         self.is_dead = False
         self.task: Task | None = None  # None while it is idle
-        self.start_task(task)
+        self.start_task(task)  # the task waits in the pipe until the process is ready
 
     def start_task(self, task: Task) -> None:
         """Send the worker a task."""
@@ -127,7 +127,7 @@ class _Worker:
         to every worker. One that was killed is not such a case: it may succeed next time.
         """
         self.process.join()
-        exit_code = self.end()
+        exit_code = self.end()  # frees the pipe and the process
         was_killed = exit_code < 0
         if was_killed:
             cause = f"by {signal.Signals(-exit_code).name}"
@@ -166,7 +166,8 @@ def _serve_tasks(pipe: "Connection[Any, Any]", job: Job) -> None:
     This is the main function of a worker process.
     """
     collect_garbage_less_often()
-    # Ctrl-C is sent to all processes of a terminal, but only the driver may react to it.
+    # Ctrl-C is sent to all processes of a terminal, but only the driver may react to it. The driver
+    # has blocked the signal until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # Errors are saved with the rows, so workers do not print them.

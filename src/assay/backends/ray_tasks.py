@@ -137,8 +137,8 @@ class RubricStage:
 
     def _score(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
         """Score rows, and return the new columns by name."""
-        # Each actor takes the last share of the limits, which is never larger than the others: an
-        # actor does not know its own number.
+        # An actor does not know its own number, so each takes the last share of the limits, which
+        # is never larger than the others.
         with Endpoint.share(self._actors - 1, self._actors):
             reports = run_sync(self._rubric.score(rows, **self._options))
         return {

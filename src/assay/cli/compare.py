@@ -65,12 +65,13 @@ def command(
     rubrics differ, only criteria with the same wording are compared. The p-values of criteria are
     adjusted for the number of criteria.
 
-    A folder of several runs, such as of several models and prompts, is compared run by run: with
-    itself, or with RUN_B by the names of its runs.
+    If RUN_A is a folder of several runs, such as of several models and prompts, its runs are
+    compared with each other. With a second such folder, runs of the same name are compared.
     """
     from assay.runs.listing import is_run  # slow to load
 
-    if run_b is None or not (is_run(run_a) or is_run(run_b)):
+    # These are folders of runs. If only one of the two is a run, `open_run` refuses the other below.
+    if run_b is None or (not is_run(run_a) and not is_run(run_b)):
         if differs or pass_at is not None:
             raise click.UsageError(
                 "--differs and --pass-at need two runs: name the runs themselves"
@@ -90,6 +91,7 @@ def command(
         )
     page = comparison.page(names, flips, only_differing=differs)
     if differs:
+        # Flips are all changes of score; these have passed in one run and failed in the other.
         differing = [flip for flip in comparison.flips if flip.differs]
         _print_with_transcripts(page, layout, differing[:flips], names, first, second)
     else:

@@ -135,12 +135,14 @@ def refuse_unknown_columns(
         return
     known: dict[str, None] = {}
     for row in islice(rows, MAX_INSPECTED_ROWS):
-        columns = Rollout.from_state(runs.row.split_messages(dict(row))).columns
-        known |= dict.fromkeys(columns)
+        # Scoring splits `messages` into `prompt` and `completion` too.
+        scored_row = runs.row.split_messages(dict(row))
+        known |= dict.fromkeys(Rollout.from_state(scored_row).columns)
     for criterion, path in needed:
         column = path.partition(".")[0]  # `info.city` is a field of the column `info`
-        if path in known or column in known:
+        if path in known or column in known:  # a column may also have a dot in its own name
             continue
+        # The criterion names the column in its wording, or else as the reference for the judge.
         is_placeholder = path not in criterion.reference
         raise click.UsageError(
             f"criterion {criterion.name!r} cannot be scored, because the rows of {data} have "

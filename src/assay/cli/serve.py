@@ -206,7 +206,7 @@ def _serve_rubric(options: ServeOptions) -> None:
     cache = None
     if not options.no_cache:
         cache = options.cache or str(default_place())
-    grader: Any = options.grader  # one of the names that `--grader` takes
+    grader: Any = options.grader  # click has checked the name, which the type checker does not know
     judge = JudgeSettings(
         options.judge,
         cache=cache,

@@ -66,7 +66,7 @@ MAX_TOTAL_BODIES: Final = 8
 QUIET_SECONDS: Final = 0.3
 # The event loop gets one turn for each millisecond that scoring has blocked it, up to MAX_TURNS; see
 # `_accept_waiting_connections`.
-SECONDS_PER_TURN: Final = 0.001
+BLOCKED_SECONDS_PER_TURN: Final = 0.001
 MAX_TURNS: Final = 100
 
 
@@ -298,7 +298,7 @@ class RewardApp(Starlette):
         """Answer whether the server takes requests, with status 503 if it does not."""
         self.access.check_host(request)
         status = self._read_status()
-        error = self.reload_error or status.reload_error
+        error = self.reload_error or status.reload_error  # of this worker, or of the supervisor
         is_ready = status.workers_ready >= status.workers and not self.is_draining
         state: dict[str, Any] = {
             "ready": is_ready,
@@ -339,6 +339,7 @@ class RewardApp(Starlette):
             "rubric": self.service.hash,
             "name": rubric.name,
             "criteria": criteria,
+            # Criteria that compare rollouts, which must therefore be in one request.
             "compares": list(self.service.compares),
             "max_batch": self.settings.bounds.max_batch,
             "max_bytes": self.settings.bounds.max_bytes,
@@ -363,13 +364,13 @@ class RewardApp(Starlette):
 
 
 async def _accept_waiting_connections(blocked_seconds: float) -> None:
-    """Let the event loop accept the connections that came while it was blocked for so long.
+    """Let the event loop accept the connections that came in the seconds when it was blocked.
 
     uvloop accepts one connection per turn of the loop. If scoring blocks it again and again, more
     connections come than it accepts. They would wait in the queue of the system, where they are not
     counted, so that the limit of requests in progress would not hold.
     """
-    turns = min(MAX_TURNS, int(blocked_seconds / SECONDS_PER_TURN))
+    turns = min(MAX_TURNS, int(blocked_seconds / BLOCKED_SECONDS_PER_TURN))
     for _ in range(turns):
         await asyncio.sleep(0)
 
@@ -419,7 +420,9 @@ class ScoringEndpoint:
         """Read a request, and return the reply; raise HTTPException if it is refused."""
         self._app.access.check(request)
         announced_size = read_announced_size(request, self._bounds)
-        with self._app.admit(min(announced_size, self._bounds.max_bytes)):
+        # A body that is announced as larger than allowed is refused below, by `read_body`.
+        largest_size = min(announced_size, self._bounds.max_bytes)
+        with self._app.admit(largest_size):
             check_content_type(request)
             body = await read_body(request, announced_size, self._bounds)
             scoring = self._protocol(decode_json(body))

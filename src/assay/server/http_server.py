@@ -69,7 +69,8 @@ class HttpServer:
     async def stop(self, quiet_seconds: float = QUIET_SECONDS) -> None:
         """Refuse new requests, wait until those in progress are answered, and end `serve`.
 
-        Before it ends, no request must have come for `quiet_seconds`.
+        It waits until no request has come for `quiet_seconds`: clients that keep a connection open
+        get a refusal that they understand, and not a connection that is closed.
         """
         await self._app.drain(quiet_seconds)
         for listener in self._server.servers:  # accepts no further connections
@@ -77,7 +78,7 @@ class HttpServer:
         # A client that has just connected may be about to send its request. It gets a refusal, which
         # is better than a connection that is closed without a reply.
         deadline = time.monotonic() + FIRST_REQUEST_SECONDS
-        while self._has_new_connection() and time.monotonic() < deadline:  # noqa: ASYNC110
+        while self._has_new_connection() and time.monotonic() < deadline:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.02)
         self._server.should_exit = True
 

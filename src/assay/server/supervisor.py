@@ -59,8 +59,8 @@ def serve(
 ) -> None:
     """Serve a rubric file, or the `module:object` of one made in Python, until told to stop.
 
-    `judge` is a grader, a model, or the name of one, or `JudgeSettings` that say more about it. It takes
-    the place of a judge that the rubric has.
+    `judge` is a grader, a model, the name of a model, or `JudgeSettings` with more options. It
+    replaces the judge of the rubric.
 
     `started` is called with the address once all workers are ready. Workers are processes that
     import the program that calls this, so call it under `if __name__ == "__main__":`, and from the
@@ -83,10 +83,11 @@ def serve(
             loader.load(published)
         except Exception as error:
             raise ServeError(describe_load_error(error)) from error
-        _allow_open_files()
+        _raise_limit_of_open_files()
         with (
             listen(settings) as listening,
             tempfile.TemporaryDirectory(prefix="assay-server-") as path,
+            # Workers inherit it, and write their metrics to files in this folder.
             _set_environment_variable(METRICS_VARIABLE, path),
         ):
             folder = ServerFolder(Path(path))
@@ -107,7 +108,7 @@ def _raise_if_not_sendable(judge: JudgeSettings) -> None:
         ) from error
 
 
-def _allow_open_files() -> None:
+def _raise_limit_of_open_files() -> None:
     """Raise this process's limit of open files as far as the system allows; workers inherit it.
 
     Every connection to the server counts as an open file.
