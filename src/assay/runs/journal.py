@@ -12,7 +12,7 @@ from typing import Any, cast
 from assay.models.budgets import Ledger
 from assay.runs.export import Record, make_frame, make_record
 from assay.runs.figure import draw_figure
-from assay.runs.jsonable import as_ascii, encodable, holdable, to_jsonable
+from assay.runs.jsonable import SerializedFields, as_ascii, encodable, serialize_fields, to_jsonable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm
 from assay.runs.run_errors import RunError, RunRefused, explain_damage
@@ -153,16 +153,16 @@ class Journal(AbstractContextManager["Journal"]):
         self.write_all([row])
 
     def write_all(
-        self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None
+        self, rows: Sequence[Row], fields: Sequence[SerializedFields] | None = None
     ) -> None:
         """Save some rows. When this returns, they cannot be lost by a kill of the process.
 
-        A row with an error can be replaced later. `fields` are what `holdable` returned for the
-        fields of each row before a check could change them; by default it is called now.
+        A row with an error can be replaced later. `fields` are what `serialize_fields` returned for
+        each row before a check could change them; by default it is called now.
         Raise `RunError` if the disk is full.
         """
         if fields is None:
-            fields = [holdable(row.fields) for row in rows]
+            fields = [serialize_fields(row.fields) for row in rows]
         saved = [
             self._form.save(row, json_fields) for row, json_fields in zip(rows, fields, strict=True)
         ]

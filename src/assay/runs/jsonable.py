@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from functools import cache, partial
 from os import PathLike
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from uuid import UUID
 
 from pydantic import TypeAdapter
@@ -53,7 +53,11 @@ def as_utf_8(value: object) -> bytes:
     return _LONE_SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text).encode()
 
 
-def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+# The JSON of a row's fields, and the names of the fields that were altered for that.
+SerializedFields: TypeAlias = tuple[str, tuple[str, ...]]
+
+
+def serialize_fields(fields: Mapping[str, Any]) -> SerializedFields:
     """Return fields as the JSON of one object, and the names of those that were altered.
 
     A value is altered if JSON cannot hold it: it is replaced by the nearest value that JSON can.

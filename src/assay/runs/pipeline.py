@@ -23,7 +23,7 @@ from assay.plan import Traits
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.runs.journal import Journal
-from assay.runs.jsonable import as_text, holdable, to_jsonable
+from assay.runs.jsonable import SerializedFields, as_text, serialize_fields, to_jsonable
 from assay.runs.metadata import RunAbout, data_about
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, split_messages
 from assay.runs.row_rubrics import RowRubrics, unreadable
@@ -124,9 +124,6 @@ class Progress:
 OnProgress: TypeAlias = Callable[[Progress], object]
 OnRow: TypeAlias = Callable[[Row], object]
 Stopping: TypeAlias = Callable[[], bool]
-
-# The fields of a row as JSON, and the names of those that had to be altered for that.
-SerializedFields: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 class Watch:
@@ -370,7 +367,7 @@ class Sink:
         """Return the fields of rows as they are now, as JSON; an empty list if they are neither saved nor passed on."""
         if self._journal is None and self._on_row is None:
             return []
-        return [holdable(row.fields) for row in rows]
+        return [serialize_fields(row.fields) for row in rows]
 
     def save(self, rows: Sequence[Row], fields: Sequence[SerializedFields]) -> None:
         """Save finished rows, with their fields as they were before any check saw them."""

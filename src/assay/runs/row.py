@@ -19,12 +19,13 @@ from assay.messages import get_role, is_plain_chat
 from assay.redaction import redact
 from assay.report import Citation, CriterionReport, EvaluationReport, Score, make_line
 from assay.runs.jsonable import (
+    SerializedFields,
     as_ascii,
     as_text,
     as_utf_8,
     encodable,
     form_of,
-    holdable,
+    serialize_fields,
     to_jsonable,
 )
 from assay.runs.run_errors import RunError, RunRefused
@@ -54,10 +55,11 @@ HEALTHBENCH_COLUMN = "rubrics"
 
 
 def own_rubric(row: Mapping[str, Any]) -> Any:
-    """Return what a row has in place of a rubric file; None if it has no rubric of its own."""
+    """Return the rubric that a row brings, as the data of a rubric file; None if it has none."""
     rubric = row.get(COLUMN)
     if rubric is None and HEALTHBENCH_COLUMN in row:
         rubric = _find_healthbench_rubric(row[HEALTHBENCH_COLUMN])
+    # The state of a rollout may hold the row of the data under `input`.
     if rubric is None and "input" in row and isinstance(row["input"], Mapping):
         rubric = own_rubric(cast("Mapping[str, Any]", row["input"]))
     if isinstance(rubric, str) and not rubric:  # an empty cell of a CSV file
@@ -77,9 +79,10 @@ def _find_healthbench_rubric(value: Any) -> dict[str, Any] | None:
 
 
 def split_messages(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row whose `messages` are split into `prompt` and `completion`, if it has neither.
+    """Split the `messages` of a row into `prompt` and `completion`, if it has neither of these.
 
-    The completion is the last message of the assistant, and the prompt what comes before it.
+    The completion begins with the last message of the assistant, and the prompt is what comes
+    before it. A row whose messages cannot be split is returned as it is.
 
     >>> split_messages({"messages": [
     ...     {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
@@ -89,9 +92,9 @@ def split_messages(row: dict[str, Any]) -> dict[str, Any]:
     if "messages" not in row or "completion" in row or "prompt" in row:
         return row
     messages: Any = row["messages"]
-    if hasattr(messages, "tolist"):
+    if hasattr(messages, "tolist"):  # an array, which Parquet has instead of a list
         messages = messages.tolist()
-    if isinstance(messages, str) and messages.lstrip().startswith("["):
+    if isinstance(messages, str) and messages.lstrip().startswith("["):  # JSON in a cell
         try:
             messages = json.loads(messages)
         except ValueError:
@@ -107,7 +110,7 @@ def split_messages(row: dict[str, Any]) -> dict[str, Any]:
     last_reply = reply_indices[-1]
     completion: Any = messages[last_reply:]
     if len(completion) == 1 and is_plain_chat(completion):
-        completion = completion[0]["content"]
+        completion = completion[0]["content"]  # only the text
     other_fields = {name: value for name, value in row.items() if name != "messages"}
     return {**other_fields, "prompt": messages[:last_reply], "completion": completion}
 
@@ -152,7 +155,10 @@ class Row:
     number: int | None = None
 
     def update(self, **changes: Any) -> None:
-        """Change a row that nothing else has seen yet. A copy of each of a million rows is slow."""
+        """Change this row in place, although it is frozen, while nothing else refers to it yet.
+
+        To make a changed copy of each of a million rows would be slow.
+        """
         self.__dict__.update(changes, _errors=None)
 
     @property
@@ -177,7 +183,7 @@ class Row:
     @property
     def errors(self) -> dict[str, str]:
         """Error messages by criterion; under `rollout`, why there is nothing to score."""
-        # Not a `cached_property`: its lock takes longer than the rest of this method.
+        # Kept after the first call, as by `cached_property`, whose lock takes longer than the rest.
         errors: dict[str, str] | None = self.__dict__.get("_errors")
         if errors is None:
             errors = self.report.errors if self.error is None else {"rollout": self.error}
@@ -267,7 +273,9 @@ class SavedRow(TypedDict, total=False):
 
 
 class RowForm:
-    """Writes and reads the rows of one run, whose criteria are known.
+    """Converts the rows of one run to the form in which they are saved, and back.
+
+    What the criteria of the run already say is not saved again with every row.
 
     Answers are saved in the order of the criteria. Each is a number, or a list
     `[value, verdict, reason, error, lines, disagreement, citations, asked]` without empty values at
@@ -283,7 +291,8 @@ class RowForm:
         """
         self._judge = None if judge is None else encodable(judge)
         self._criteria = criteria
-        # The criteria of the last report that turned out to have the same lines as ours.
+        # The criteria object of a report that was found to equal ours. Nearly all reports of a run
+        # have the same object, so comparing objects is usually enough.
         self._equal_criteria = criteria
         self._columns = self._make_columns(criteria, is_own=False)
         counted = [criterion for criterion in criteria if criterion.counts]
@@ -308,15 +317,16 @@ class RowForm:
         }
         self._usual = tuple(usual[name] for name in _DERIVED_FIELDS)
 
-    def save(self, row: Row, fields: tuple[str, tuple[str, ...]] | None = None) -> SavedRollout:
+    def save(self, row: Row, fields: SerializedFields | None = None) -> SavedRollout:
         """Return a row as a run saves it, so that `read` can always read it.
 
         A row that could not be read back becomes a row with an error, in memory as well. `fields`
-        are those of the row from `holdable`, from before a check could change them.
+        are what `serialize_fields` returned for the row before a check could change its fields; by
+        default it is called now.
         """
         if not 0 <= row.sample <= LARGEST_SAMPLE:
             raise RunRefused(f"a row has the sample {row.sample}: give 0 to {LARGEST_SAMPLE}")
-        fields_text, altered = holdable(row.fields) if fields is None else fields
+        fields_text, altered = serialize_fields(row.fields) if fields is None else fields
         head, head_text = self._make_head(row, altered)
         problem = self._find_problem(head)
         if problem is not None:
@@ -331,6 +341,7 @@ class RowForm:
                 calls=(),
             )
             head, head_text = self._make_head(row, altered)
+        # Put the fields, which are JSON already, before the closing brace of the other values.
         data = f'{head_text[:-1]},"fields":{fields_text}}}'
         if not is_encodable(data):
             # Half a character (a lone surrogate): JSON can escape it, but UTF-8 cannot hold it.
@@ -355,11 +366,15 @@ class RowForm:
             data=data,
             verdicts=verdicts,
             numbers=numbers,
-            calls=[_save_call(position, call) for position, call in enumerate(row.calls)],
+            calls=[_make_call(position, call) for position, call in enumerate(row.calls)],
         )
 
     def _list_verdicts(self, row: Row) -> tuple[list[SavedVerdict], list[SavedNumber]]:
-        """Return the answer to each criterion of a row; those that are only a number apart."""
+        """Return the answers to the criteria of a row for the table `verdicts`.
+
+        Answers that are only a number are returned separately, as the second list: most answers are,
+        and they are saved faster.
+        """
         verdicts: list[SavedVerdict] = []
         numbers: list[SavedNumber] = []
         if row.error is not None:
@@ -367,7 +382,7 @@ class RowForm:
         report = row.report
         is_own = own_rubric(row.fields) is not None
         questions: Sequence[Criterion | CriterionReport]
-        if report.answers is None:
+        if report.answers is None:  # each line of the report has both the question and its answer
             questions = answers = report.lines
         else:
             questions, answers = report.criteria, report.answers
@@ -375,15 +390,17 @@ class RowForm:
             all_columns = self._columns
         else:
             all_columns = self._make_columns(questions, is_own=is_own)
+        # The message of an error may quote a key or a password, and so may a reason beside it.
         has_errors = bool(row.errors)
         for columns, answer in zip(all_columns, answers, strict=True):
             if isinstance(answer, _RECORDS):
-                verdicts.append(_save_answer(columns, answer, has_errors=has_errors))
+                verdicts.append(_make_verdict(columns, answer, has_errors=has_errors))
                 continue
             verdict = None
             if isinstance(answer, bool):
                 verdict = columns.verdict_if_true if answer else columns.verdict_if_false
             number = (columns.position, columns.criterion, float(answer), verdict)
+            # A `SavedNumber` has no judge and no tags.
             if columns.judge is None and columns.tags is None:
                 numbers.append(number)
             else:
@@ -409,6 +426,7 @@ class RowForm:
                 position=position,
                 criterion=encodable(name),
                 judge=None if question.requirement is None else self._judge,
+                # The tags of the run's criteria are saved once, with the run.
                 tags=encodable(as_text(question.tags)) if is_own and question.tags else None,
                 verdict_if_false=verdict_if_false,
                 verdict_if_true=verdict_if_true,
@@ -417,14 +435,18 @@ class RowForm:
         return all_columns
 
     def _make_head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-        """Return all that is saved of a row except its fields, as JSON values and as JSON text.
+        """Return all that is saved of a row except its fields: as JSON values, and as their text.
 
-        `altered` are the names of fields that JSON could not hold as they were.
+        `altered` are the names of fields that JSON could not hold as they were. Values that are
+        empty are left out.
         """
         head: dict[str, Any] = {"example": row.example, "sample": row.sample}
         if row.number is not None:
             head["row"] = row.number
-        result = {"error": row.error} if row.error is not None else self.shorten(row.report)
+        if row.error is not None:
+            result: dict[str, Any] = {"error": row.error}
+        else:
+            result = self.shorten(row.report)
         if row.errors:
             # Messages of errors may quote keys and passwords.
             result = redact({"errors": row.errors, **result})
@@ -441,18 +463,19 @@ class RowForm:
             head["altered"] = list(dict.fromkeys((*row.altered, *altered)))
         try:
             return head, as_text(head)
-        except (TypeError, ValueError, RecursionError):
+        except (TypeError, ValueError, RecursionError):  # a value that JSON cannot hold
             head = to_jsonable(head)
             return head, as_text(head)
 
     def _find_problem(self, head: dict[str, Any]) -> str | None:
-        """Return why a row could not be read back; None if it could."""
+        """Return why a row with these saved values could not be read back; None if it could."""
         try:
             form_of(SavedRow).validate_python(head, strict=True)
             for name in ("spent", "spent_on_model"):
                 if name in head:
                     Spending(**head[name])
-            if head.get("error") is None and not _is_usual(head):
+            # Reading the report takes long, so it is only tried if it could fail.
+            if head.get("error") is None and not _is_surely_readable(head):
                 self.read_report(head)
         except ValidationError as error:
             return explain_first_error(error)[1]
@@ -461,8 +484,11 @@ class RowForm:
         return None
 
     def read(self, data: bytes, where: str, calls: Sequence[Mapping[str, Any]] = ()) -> Row:
-        """Return the row that was saved. Raise `RunError` if it cannot be read; `where` names it."""
-        saved = _parse(data, where)
+        """Return the row that was saved as `data` and `calls`.
+
+        Raise `RunError` if it cannot be read; `where` says in the message which row it is.
+        """
+        saved = _parse_row(data, where)
         spent, spent_on_model = NOTHING, NOTHING
         report = EvaluationReport()
         try:
@@ -473,12 +499,15 @@ class RowForm:
             if saved.get("error") is None:
                 report = self.read_report(saved)
         except ValidationError as error:
-            raise _unreadable(where, f"its report: {explain_first_error(error)[1]}") from error
+            _, explanation = explain_first_error(error)
+            raise _make_unreadable_error(where, f"its report: {explanation}") from error
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise _unreadable(where, f"its report: {error}") from error
-        optional = {
-            name: saved[name] for name in ("fields", "error", "timing", "model") if name in saved
-        }
+            raise _make_unreadable_error(where, f"its report: {error}") from error
+        # Values that were left out are the defaults of `Row`.
+        optional: dict[str, Any] = {}
+        for name in ("fields", "error", "timing", "model"):
+            if name in saved:
+                optional[name] = saved[name]
         if "altered" in saved:
             optional["altered"] = tuple(saved["altered"])
         return Row(
@@ -493,7 +522,10 @@ class RowForm:
         )
 
     def shorten(self, report: EvaluationReport) -> dict[str, Any]:
-        """Return a report as JSON values, without what the criteria of the run already say."""
+        """Return a report as JSON values, without what the criteria of the run already say.
+
+        Values that differ from those of the usual report are under `report`.
+        """
         answers: list[Any] | None = None
         if report.answers is not None and self._has_our_criteria(report):
             answers = [
@@ -504,16 +536,16 @@ class RowForm:
             answers = [
                 self._shorten_line(position, line) for position, line in enumerate(report.report)
             ]
-        data: dict[str, Any] = {
+        shortened: dict[str, Any] = {
             "score": report.score,
             "reward": report.raw_score,
             "answers": answers,
         }
         unusual: dict[str, Any] = {}
-        derived = _get_derived_fields(report)
-        if derived != self._usual:
-            for name, value, usual in zip(_DERIVED_FIELDS, derived, self._usual, strict=True):
-                if value != usual:
+        values = _get_derived_fields(report)
+        if values != self._usual:
+            for name, value, usual_value in zip(_DERIVED_FIELDS, values, self._usual, strict=True):
+                if value != usual_value:
                     unusual[name] = value
         usual_llm_score = report.raw_score if self._has_judged else None
         if report.llm_raw_score != usual_llm_score:
@@ -521,8 +553,8 @@ class RowForm:
         if not report.scored:
             unusual["partial_reward"] = report.partial_reward
         if unusual:
-            data["report"] = unusual
-        return data
+            shortened["report"] = unusual
+        return shortened
 
     def _has_our_criteria(self, report: EvaluationReport) -> bool:
         """Return whether the criteria of a report make the same lines as those of the run."""
@@ -536,6 +568,10 @@ class RowForm:
         return True
 
     def _shorten_line(self, position: int, line: CriterionReport) -> Any:
+        """Return a line of a report as JSON values.
+
+        That is only its answer, if the run's criterion at this position makes the same line of it.
+        """
         if position < len(self._criteria):
             score = line.as_score
             if make_line(self._criteria[position], score) == line:
@@ -543,7 +579,8 @@ class RowForm:
         return _dump_line(line)
 
     def read_report(self, data: Mapping[str, Any]) -> EvaluationReport:
-        """Return the report from what `shorten` returned."""
+        """Return the report from what `shorten` returned, as `data`."""
+        # Begin with the usual report, and replace what was saved because it differs.
         values: dict[str, Any] = dict(zip(_DERIVED_FIELDS, self._usual, strict=True))
         if data["answers"] is not None:
             answers = [_read_answer(answer) for answer in data["answers"]]
@@ -551,12 +588,13 @@ class RowForm:
             if len(answers) == len(self._criteria) and not has_lines:
                 values |= {"criteria": self._criteria, "answers": answers}
             else:
-                values["report"] = [
-                    CriterionReport.model_validate(answer)
-                    if isinstance(answer, dict)
-                    else make_line(self._criteria[position], answer)
-                    for position, answer in enumerate(answers)
-                ]
+                lines: list[CriterionReport] = []
+                for position, answer in enumerate(answers):
+                    if isinstance(answer, dict):  # a whole line
+                        lines.append(CriterionReport.model_validate(answer))
+                    else:
+                        lines.append(make_line(self._criteria[position], answer))
+                values["report"] = lines
         values["score"] = data["score"]
         values["raw_score"] = data["reward"]
         values["llm_raw_score"] = data["reward"] if self._has_judged else None
@@ -565,11 +603,11 @@ class RowForm:
         return EvaluationReport(**values)
 
 
-def _is_usual(head: Mapping[str, Any]) -> bool:
-    """Return whether a report has nothing that could fail to be read back.
+def _is_surely_readable(head: Mapping[str, Any]) -> bool:
+    """Return whether the saved report of a row has nothing that could fail to be read back.
 
-    That is a report without unusual fields, whose answers are numbers, or a number with a verdict
-    and a reason.
+    That is a report without unusual fields, whose answers are numbers, or lists of a number, a
+    verdict and a reason.
     """
     answers: list[Any] | None = head["answers"]
     if answers is None or "report" in head:
@@ -588,7 +626,7 @@ def _is_usual(head: Mapping[str, Any]) -> bool:
 
 
 def _shorten_score(score: Score) -> list[Any]:
-    """Return a score in the form of `SavedAnswer`, without empty values at its end."""
+    """Return a score as a list with the values of a `SavedAnswer`, without empty ones at its end."""
     saved = [
         score.value,
         score.verdict,
@@ -598,7 +636,7 @@ def _shorten_score(score: Score) -> list[Any]:
         score.disagreement,
         list(score.citations),
     ]
-    if not score.asked:
+    if not score.asked:  # True is the default, so it is left out
         return [*saved, score.asked]
     while len(saved) > 1 and (saved[-1] is None or saved[-1] == "" or saved[-1] == []):
         saved.pop()
@@ -606,29 +644,32 @@ def _shorten_score(score: Score) -> list[Any]:
 
 
 def _dump_line(line: Any) -> Any:
+    """Return a line of a report as JSON values, without its defaults."""
     if isinstance(line, CriterionReport):
         return line.model_dump(mode="json", exclude_defaults=True)
     return line
 
 
 def _read_answer(saved: Any) -> Any:
-    """Return a saved answer as a number, a line of a report as a mapping, or a `Score`."""
+    """Return a saved answer: a number or the mapping of a line as it is, and a list as a `Score`."""
     if type(saved) in (float, int, bool, dict):
         return saved
     value, verdict, reason, *others = form_of(SavedAnswer).validate_python(saved)
     return Score(value, reason, verdict, *others)
 
 
-def _parse(data: bytes, where: str) -> dict[str, Any]:
+def _parse_row(data: bytes, where: str) -> dict[str, Any]:
+    """Return the JSON of a saved row, a `SavedRow`. Raise `RunError` if it is not one."""
     try:
         return form_of(SavedRow).validate_python(json.loads(data), strict=True)
     except ValidationError as error:
-        raise _unreadable(where, explain_first_error(error)[1]) from None
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(where, str(error)) from None
+        _, explanation = explain_first_error(error)
+        raise _make_unreadable_error(where, explanation) from None
+    except (ValueError, RecursionError) as error:  # not JSON
+        raise _make_unreadable_error(where, str(error)) from None
 
 
-def _unreadable(where: str, problem: str) -> RunError:
+def _make_unreadable_error(where: str, problem: str) -> RunError:
     return RunError(
         f"{where} cannot be read ({problem}): restore the file, or delete the rollout and resume "
         "the run, which scores it again"
@@ -644,13 +685,19 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def _save_answer(
+def _make_verdict(
     columns: CriterionColumns, answer: Score | CriterionReport, *, has_errors: bool
 ) -> SavedVerdict:
-    """Return a verdict with an answer; `has_errors` says that its texts may hold secrets."""
-    reason, error = answer.reason or None, answer.error
+    """Return an answer as a row of the table `verdicts`, which begins with these `columns`.
+
+    `has_errors` says that the row has errors. Their messages, and what quotes them, may hold
+    secrets, which are removed.
+    """
+    reason = answer.reason or None
+    error = answer.error
     if has_errors:
-        reason, error = redact(reason), redact(error)
+        reason = redact(reason)
+        error = redact(error)
     return SavedVerdict(
         position=columns.position,
         criterion=columns.criterion,
@@ -664,9 +711,11 @@ def _save_answer(
     )
 
 
-def _save_call(position: int, call: Mapping[str, Any]) -> SavedCall:
-    """Return a call of a model as a run saves it."""
-    model, reply = call.get("model"), call.get("reply")
+def _make_call(position: int, call: Mapping[str, Any]) -> SavedCall:
+    """Return a call of a model as a row of the table `calls`."""
+    model = call.get("model")
+    reply = call.get("reply")
+    # The exact request, or else the messages that were sent.
     request = call.get("request") or call.get("messages")
     return SavedCall(
         position=position,
@@ -683,31 +732,36 @@ def _save_call(position: int, call: Mapping[str, Any]) -> SavedCall:
 
 LONGEST_TITLE = 300  # characters of a requirement that serve as the title of a criterion
 
-# Characters that a derived name leaves out although they matter: `x > 5` and `x < 5` are both `x_5`.
+# Characters that a name leaves out although they matter: `x > 5` and `x < 5` both become `x_5`.
 _LOST_CHARACTER = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
 
 
 def title_of(name: str, requirement: str | None) -> str:
-    """Return the title of a criterion of a row's own rubric: its name, or its requirement.
+    """Return the title by which a run counts a criterion of a row's own rubric.
 
-    The requirement, if the name was derived from it and could stand for other requirements too.
+    It is the name of the criterion, unless that was derived from the first words of the requirement
+    and could stand for other requirements too. Then it is the requirement.
     """
     if requirement is None or not name.startswith(make_slug(requirement)):
+        return name  # the author of the rubric has given this name
+    words = re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold())
+    has_all_words = name == "_".join(words)
+    if has_all_words and not _LOST_CHARACTER.search(requirement):
         return name
-    whole_name = "_".join(re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold()))
-    if name == whole_name and not _LOST_CHARACTER.search(requirement):
-        return name
-    # Filters of the page put a title in double quotes.
+    # Filters of the page put a title in double quotes, so it must not contain any.
     title = " ".join(requirement.split()).replace('"', "'")
     if len(title) <= LONGEST_TITLE:
         return title
+    # The hash tells titles apart that begin alike.
     return f"{title[:LONGEST_TITLE]}… {hash_json(title)[:8]}"
 
 
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
     """Return a different name for each criterion: a second `clear` becomes `clear_2`.
 
-    `is_own` says that they are from a row's own rubric, and so need titles.
+    `lines` are criteria, or the lines of a report about them. `is_own` says that they are from a
+    row's own rubric. Then titles take the place of names, since other rows may have other criteria
+    with the same names.
     """
     names = [title_of(line.name, line.requirement) if is_own else line.name for line in lines]
     if len(set(names)) == len(names):
