@@ -275,7 +275,7 @@ class _Driver(Watch):
         """Merge a finished shard into the run, and count its rows and calls."""
         self._end_task(result.shard)
         self._run.merge_finished(result)
-        self.fresh += result.progress.done
+        self.fresh += result.progress.done  # rows that are finished in this session
         self.errors += result.progress.errors
         self.unscored += result.progress.unscored
         self._budget.note_costs(result)

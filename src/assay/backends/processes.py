@@ -87,7 +87,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, pipe_of_worker = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve_tasks, args=(pipe_of_worker, job))
-        # Ctrl-C must not end the worker before it can ignore the signal. It inherits this mask.
+        # Ctrl-C must not end the worker before it can ignore the signal, so the signal is blocked here
+        # while the worker starts: a new process inherits the mask of blocked signals.
         earlier_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self.process.start()
@@ -169,6 +170,7 @@ def _serve_tasks(pipe: "Connection[Any, Any]", job: Job) -> None:
     # Ctrl-C is sent to all processes of a terminal, but only the driver may react to it. The driver
     # has blocked the signal until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The driver has blocked the signal until now, when this process can ignore it.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # Errors are saved with the rows, so workers do not print them.
     logging.getLogger("assay").setLevel(logging.CRITICAL)

@@ -55,9 +55,11 @@ class ShardedRun:
         self._comparing_criterion = comparing_criterion
         self._tallies: dict[int, Tally] = {}  # of the shards of this session, by shard number
         # Whether the tallies count all rows of the run, and no example is in two of them. Only then
-        # can they be added up; if not, the summary is computed from the saved rows.
+        # can they be added up; if not, the summary is computed from the saved rows. A run that is
+        # resumed has rows of earlier sessions, which have no tally here.
         self._tallies_are_complete = journal.is_new
         self._models: set[str] = set()  # the ids of the models that answered in this session
+        # The first result of this session. All others must have the same columns.
         self._first_result: ShardResult | None = None
         self.attempts.mkdir(exist_ok=True)
         for attempt in sorted(self.attempts.iterdir()):

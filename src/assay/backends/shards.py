@@ -219,7 +219,10 @@ def _have_same_example(
 
 
 def _find_example(row: bytes | dict[str, Any], id_columns: Sequence[str]) -> Any:
-    """Return the id of the example that a row names; None if it names none."""
+    """Return the id of the example that a row names; None if it names none.
+
+    The row is a dict, or a line of JSON Lines. The id is in the first of `id_columns` that it has.
+    """
     data: object = row
     if isinstance(row, bytes):
         try:

@@ -55,7 +55,8 @@ def measure_work(
     """
     if has_slept:
         return elapsed - (now.waited - before.waited)
-    # Processor time leaves out also what the host of a virtual machine took from it.
+    # Without sleep, its processor time is its work. That is more exact than the formula above, because
+    # it also leaves out the time in which the host of a virtual machine ran something else.
     return now.used - before.used
 
 
@@ -134,6 +135,7 @@ class Worker:
         self._memory = MemoryLimit(settings.memory)
         self._idle_seconds = settings.idle
         self._functions: dict[int, Any] = {}  # those that were loaded, by their number
+        # A process that a function forks must not answer in place of the worker.
         os.register_at_fork(after_in_child=self._close_pipe)
 
     def serve(self) -> None:
@@ -202,9 +204,8 @@ class Worker:
         self._memory.lift()
         try:
             function = pickle.loads(packed_function)
-            if isinstance(
-                function, str
-            ):  # `package.module:function`, or `package.module:Class.method`
+            if isinstance(function, str):
+                # It is `package.module:function`, or `package.module:Class.method`.
                 module_name, _, path = function.partition(":")
                 function = import_module(module_name)
                 for attribute in path.split("."):

@@ -379,13 +379,16 @@ class WorkerProcess:
         self._lifeline.close()
 
     def _get_exit_status(self) -> int | None:
-        """Return its exit status; None if the template has ended, and the worker with it."""
+        """Return its exit status, negative for a signal, as the template reports it.
+
+        Return None if it is not known, because the template has ended, and the worker with it.
+        """
         try:
             self._lifeline.settimeout(END_SECONDS)
             data = self._lifeline.recv(protocol.STATUS.size)
             if data:
                 return protocol.STATUS.unpack(data)[0]
-        except TimeoutError:
+        except TimeoutError:  # it still runs, or the template hangs
             return None
         except OSError:
             pass  # the template has ended

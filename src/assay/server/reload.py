@@ -40,10 +40,12 @@ class RubricLoader:
     def load(self, published: PublishedRubric) -> Rubric:
         """Return the rubric with its judge, ready to score; raise if anything about it is wrong."""
         rubric = _read_rubric(published)
+        # What the judge reads of a rollout; None leaves the rubric's own choice.
         rubric.show(self._judge.shows or None, thinking=self._judge.thinking)
         if self._judge.parser is not None:
             rubric.use_parser(self._judge.parser)
-        if self._judge.judge is not None and Traits.of(rubric).asks:
+        asks_models = Traits.of(rubric).asks
+        if self._judge.judge is not None and asks_models:
             _replace_judge(rubric, self._grader)
         elif rubric.needs_judge:  # it has none, and the settings name none: use the default
             rubric.grader = self._grader

@@ -221,6 +221,7 @@ class Supervisor:
         while self._signals:
             if self._signals.pop(0) != signal.SIGHUP:  # SIGINT or SIGTERM
                 return True
+            # SIGHUP says that all workers should be replaced.
             for worker in self._workers:
                 worker.is_outdated = True
         return False
