@@ -212,7 +212,7 @@ class _Driver(Watch):
         self._run = run
         self._job = job
         self._stopping = stopping
-        self._waiting = deque(unfinished)
+        self._waiting = deque(unfinished)  # shards that no task scores yet
         # Each running task has a slot of its own: its share of the limits of endpoints.
         self._free_slots = set(range(job.workers))
         self._running: dict[int, Task] = {}  # by the number of the shard

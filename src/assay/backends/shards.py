@@ -150,8 +150,8 @@ def _cut_lines(path: Path, rows: int, id_columns: Sequence[str]) -> Iterator[_Pi
 
     Empty lines are not rows. A shard does not end between two rows of one example.
     """
-    # The shard that is being measured: where it begins, and what was read of it so far.
-    begin = end = 0  # bytes
+    # The next shard, as far as it was read. Positions are in bytes, and lines are counted from 1.
+    begin = end = 0
     first_line = next_line = 1
     row_count = 0
     last_row = b""
@@ -161,8 +161,9 @@ def _cut_lines(path: Path, rows: int, id_columns: Sequence[str]) -> Iterator[_Pi
             # line at a time, because it may end before each of them.
             rows_needed = rows - row_count
             lines = list(islice(file, max(1, min(_BLOCK_LINES, rows_needed))))
-            if not lines:
+            if not lines:  # the end of the file
                 break
+            # The shard ends here if it has enough rows and the next row is of another example.
             if (
                 rows_needed <= 0
                 and not lines[0].isspace()

@@ -169,10 +169,10 @@ def score_shard(job: Job, task: Task) -> ShardResult:
     shard = task.shard
     folder = Path(job.folder) / ATTEMPTS_FOLDER / task.attempt
     progress_file = folder / PROGRESS_FILE
-    seconds = None
+    seconds_left = None  # no limit
     if job.deadline != float("inf"):
-        seconds = max(0.0, job.deadline - time.time())
-    ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout_cost)
+        seconds_left = max(0.0, job.deadline - time.time())
+    ledger = Ledger(dollars=task.dollars, seconds=seconds_left, rollout=task.rollout_cost)
     numbering = ShardNumbering(shard)
 
     def write_progress(progress: Progress) -> None:
@@ -190,9 +190,10 @@ def score_shard(job: Job, task: Task) -> ShardResult:
 
     with ExitStack() as stack:
         journal = stack.enter_context(Journal.open(folder, RunAbout.from_dict(job.about)))
+        # Keep to this task's share of the limits of endpoints, and of the budget.
         stack.enter_context(Endpoint.share(task.slot, job.workers))
         stack.enter_context(counting_in(ledger))
-        stack.enter_context(logging_once())
+        stack.enter_context(logging_once())  # logs an error that repeats only once
         if job.may_ask_models:
             journal.count_spending(ledger)
         rubric, grader = job.make_rubric()
@@ -206,12 +207,7 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         run_sync(pipeline.run(feed.units(), None))
         if feed.error is not None:  # a row could not be read; those before it are saved
             raise feed.error
-        row_count = numbering.rows - shard.first
-        if row_count != shard.rows:
-            raise RunRefused(
-                f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has "
-                f"{row_count:,}: leave data alone while it is scored"
-            )
+        _refuse_changed_data(shard, rows_read=numbering.rows - shard.first)
         # Merging into an empty tally leaves out the numbers per example, which the driver does not
         # need.
         tally = Tally(pass_rule=journal.about.pass_rule)
@@ -226,6 +222,15 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         counts={name: getattr(ledger, name) for name in _COUNTED_FIELDS},
         rollout_cost=ledger.rollout,
     )
+
+
+def _refuse_changed_data(shard: Shard, *, rows_read: int) -> None:
+    """Raise `RunRefused` if a shard has another number of rows than when the data was cut."""
+    if rows_read != shard.rows:
+        raise RunRefused(
+            f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has "
+            f"{rows_read:,}: leave data alone while it is scored"
+        )
 
 
 def _find_finished_rows(job: Job, shard: Shard) -> set[int]:

@@ -98,8 +98,8 @@ class MemoryLimit:
             self._file = os.open("/proc/self/statm", os.O_RDONLY)
 
     def set(self) -> None:
-        """Allow the worker this much more memory than it has now."""
-        if self._file is None:
+        """Allow the worker `allowed` more bytes of memory than it has now."""
+        if self._file is None:  # there is no limit, or the system is not Linux
             return
         used = self._count_bytes()
         self._replacement_size = used + int(self.allowed * KEPT_SHARE)

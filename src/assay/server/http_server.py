@@ -90,7 +90,7 @@ class HttpServer:
         )
 
     async def _check_connections(self) -> None:
-        """Count connections, and close those whose client takes too long to send a request.
+        """Close connections whose client takes too long to send a request, and update metrics.
 
         This runs until it is cancelled. uvicorn itself limits how long a connection may be idle after
         a reply, but not how long a client may take to send its first request, or the rest of one.

@@ -194,6 +194,7 @@ class Supervisor:
                     if is_ready and not self._was_ready:
                         self._was_ready = True
                         if started is not None:
+                            # The settings may have port 0; the socket knows the port.
                             port = self._listening.getsockname()[1]
                             started(replace(self._settings, port=port).url)
                     self._wait_for_workers()
