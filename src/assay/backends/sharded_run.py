@@ -206,7 +206,7 @@ def _renumber(example: str, *, run: RunWriter, attempt: RunWriter) -> None:
     # A row that was scored twice is in both, and counts once.
     rows = sorted({rollout.row for rollout in rollouts})
     new_samples: dict[int, int] = {}  # by the number of the row
-    row_of_sample: dict[int, int] = {}
+    row_of_sample: dict[int, int] = {}  # which row has a sample number
     for rollout in rollouts:
         sample = rollout.own_sample
         if sample is None:

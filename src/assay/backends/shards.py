@@ -47,6 +47,7 @@ class Shard:
         else:
             rows = self._read_row_groups()
         if mapping:
+            # This also recognises media.
             return rows_of(rows, mapping=mapping, where=f"{self.path}, shard {self.number}")
         return map(with_media_columns, rows)
 

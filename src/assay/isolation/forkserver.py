@@ -320,6 +320,7 @@ def template_main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     settings = WorkerSettings(**json.loads(sys.argv[2])["settings"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Block no signals: the thread of the pool that has started this process may have blocked some.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -327,7 +328,7 @@ def template_main() -> None:
             cast("Any", stream).reconfigure(line_buffering=True)
     template = TemplateProcess(control, settings)
     try:
-        for module in ("traceback", *settings.preload):
+        for module in ("traceback", *settings.preload):  # a worker needs "traceback" for any error
             try:
                 import_module(module)
             except BaseException as error:  # noqa: BLE001 - a module runs when imported
@@ -462,10 +463,13 @@ class TemplateProcess:
             _kill(pid)
 
     def _collect_ended(self) -> None:
-        """Wait for ended children, and send the pool the exit status of workers."""
+        """Remove children that have ended from the process table, and report ended workers to the pool.
+
+        This is called when the signal for an ended child has come.
+        """
         with suppress(BlockingIOError):
-            self._wakeup_reader.recv(4096)
-        with suppress(ChildProcessError):
+            self._wakeup_reader.recv(4096)  # what the signal handler has written
+        with suppress(ChildProcessError):  # raised if there are no children
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:  # no further child has ended

@@ -108,7 +108,8 @@ class WorkerLostError(Exception):
         self.is_final = is_final
         # The exit status, negative for a signal; None if it is not known.
         self.status = status
-        # Whether the worker sent something unexpected.
+        # Whether the worker sent something unexpected. A worker that has ended by itself has a status,
+        # or the kind is "lost".
         self.is_misbehaviour = status is None and kind == "crashed"
 
     def outcome(self) -> Outcome:

@@ -224,6 +224,7 @@ class RewardApp(Starlette):
         rows = [
             {"prompt": rollout.prompt, "completion": rollout.completion} for rollout in rollouts
         ]
+        # What the monitor reads of a report: the reward and the value of each criterion.
         scored = [Scored.of(report, self.service.names) for report in reports]
         task = asyncio.create_task(watch_results(self.monitor, rows, scored))
         self._monitor_tasks.add(task)  # the event loop keeps only a weak reference

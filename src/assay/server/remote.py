@@ -148,8 +148,9 @@ class RemoteRubric(BaseRubric):
         on_error: OnError = "record",
         pinned: bool = False,
     ) -> None:
-        """Each request has up to `batch_size` rollouts, and up to `at_once` requests run concurrently.
+        """`url` is the address of the server, and `key` its key, if it has one.
 
+        Each request has up to `batch_size` rollouts, and up to `at_once` requests run concurrently.
         With `pinned`, the version of the rubric that is served first is used until `update` is
         called, even if the server takes over another.
         """
