@@ -171,14 +171,15 @@ def assert_not_worse(
     before = baseline if isinstance(baseline, Run) else Run.open(baseline)
     after = run if isinstance(run, Run) else Run.open(run)
     comparison = compare(before, after)
-    names = ("the baseline", "the run")
-    if comparison.other_rubric or not comparison.score.examples:
+    conclusion = comparison.decide(("the baseline", "the run"))  # in words
+    has_common_examples = bool(comparison.score.examples)
+    if comparison.other_rubric or not has_common_examples:
         raise TrustError(
-            f"{comparison.decide(names)}: score the baseline again with the rubric of the run "
+            f"{conclusion}: score the baseline again with the rubric of the run "
             "(assay score BASELINE -r RUBRIC -o FOLDER)"
         )
     if comparison.score.direction == "worse":
-        lines = [comparison.decide(names), *_describe_falls(comparison, after)]
+        lines = [conclusion, *_describe_falls(comparison, after)]
         raise AssertionError("\n".join(lines))
     return comparison
 

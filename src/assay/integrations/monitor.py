@@ -118,12 +118,13 @@ class RewardMonitor:
     def __post_init__(self) -> None:
         if self.window < 1:
             raise RubricError(f"window is {self.window!r}: give the number of steps to look back")
-        self._steps: deque[_Step] = deque(maxlen=self.window)
-        self._first_steps: list[_Step] = []
+        self._steps: deque[_Step] = deque(maxlen=self.window)  # the last steps
+        self._first_steps: list[_Step] = []  # of the training, to measure drifts from
         # For each step, the mean of our rewards less those of the second judge.
         self._gaps: list[float] = []
         self._raised: set[str] = set()  # the signs that are past their limit
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Waiting] = []  # the rollouts of the step that `watch` collects
+        # For the signs that are computed for each criterion, the name of the worst one.
         self._criterion_of_sign: dict[str, str] = {}
 
     def observe(
@@ -217,35 +218,41 @@ class RewardMonitor:
     def _find_signs(self) -> Iterator[tuple[str, float]]:
         """Yield the name and the value of each sign that is known for the window."""
         steps = self._steps
-        groups = sum(step.groups for step in steps)
-        rollouts = sum(step.rollouts for step in steps)
+        group_count = sum(step.groups for step in steps)
+        rollout_count = sum(step.rollouts for step in steps)
         lengths: list[int] = []
         rewards: list[float] = []
         for step in steps:
             lengths += step.lengths
             rewards += step.rewards
-        if rollouts:
-            yield "unscored", 1 - len(rewards) / rollouts
-            yield "degenerate", sum(step.degenerate for step in steps) / rollouts
-            yield "repeated", sum(step.repeated for step in steps) / rollouts
-        if groups and rewards:
+        if rollout_count:
+            yield "unscored", 1 - len(rewards) / rollout_count
+            yield "degenerate", sum(step.degenerate for step in steps) / rollout_count
+            yield "repeated", sum(step.repeated for step in steps) / rollout_count
+        if group_count and rewards:
             highest = max(rewards)
-            yield "zero_variance", sum(len(step.equal_rewards) for step in steps) / groups
-            yield "saturated", sum(step.equal_rewards.count(highest) for step in steps) / groups
+            # Groups whose rollouts all got the same reward, and those that all got the highest.
+            equal_groups = sum(len(step.equal_rewards) for step in steps)
+            saturated_groups = sum(step.equal_rewards.count(highest) for step in steps)
+            yield "zero_variance", equal_groups / group_count
+            yield "saturated", saturated_groups / group_count
         length_correlation = rank_correlation(lengths, rewards)
         if length_correlation is not None:
             yield "length_correlation", length_correlation
             yield "length_correlation_low", _lower_bound(length_correlation, len(rewards))
         yield from self._find_signs_of_criteria()
         if self.steps > DRIFT_STEPS:
-            # How much the means of the last steps differ from those of the first ones.
-            last_steps = list(steps)[-DRIFT_STEPS:]
-            first_length = fmean(step.means["length"] for step in self._first_steps)
-            last_length = fmean(step.means["length"] for step in last_steps)
-            yield "length_drift", last_length / first_length - 1 if first_length else 0.0
-            first_repetition = fmean(step.means["repetition"] for step in self._first_steps)
-            last_repetition = fmean(step.means["repetition"] for step in last_steps)
-            yield "repetition_drift", last_repetition - first_repetition
+            yield from self._find_drifts()
+
+    def _find_drifts(self) -> Iterator[tuple[str, float]]:
+        """Yield how much the means of the last steps differ from those of the first ones."""
+        last_steps = list(self._steps)[-DRIFT_STEPS:]
+        first_length = fmean(step.means["length"] for step in self._first_steps)
+        last_length = fmean(step.means["length"] for step in last_steps)
+        yield "length_drift", last_length / first_length - 1 if first_length else 0.0
+        first_repetition = fmean(step.means["repetition"] for step in self._first_steps)
+        last_repetition = fmean(step.means["repetition"] for step in last_steps)
+        yield "repetition_drift", last_repetition - first_repetition
 
     def _find_signs_of_criteria(self) -> Iterator[tuple[str, float]]:
         """Yield the signs that are computed for each criterion, with the value furthest from 0."""
@@ -274,7 +281,7 @@ class RewardMonitor:
         return values[name]
 
     def _warn(self, signs: dict[str, float]) -> None:
-        """Warn of each sign that has passed its limit since the last step."""
+        """Warn of each sign that has passed its limit, once until it is back within the limit."""
         meanings = read_toml("assay.integrations", "alarms.toml")
         for name, limit in vars(self.alarms).items():
             if name not in signs:
@@ -282,7 +289,7 @@ class RewardMonitor:
             # With few rollouts, a correlation may be chance, so its interval has to be above the limit.
             value = signs.get(f"{name}_low", signs[name])
             if name in ("slope_break", "length_drift"):
-                value = abs(value)
+                value = abs(value)  # a change in either direction
             if value <= limit:
                 self._raised.discard(name)
             elif name not in self._raised:
@@ -291,7 +298,8 @@ class RewardMonitor:
                 if name in self._criterion_of_sign:
                     shown_name = f"{name} ({self._criterion_of_sign[name]})"
                 self.warn(
-                    f"step {self.steps}: {shown_name} is {signs[name]:.2f}, past {limit:g}: {meanings[name]}"
+                    f"step {self.steps}: {shown_name} is {signs[name]:.2f}, past {limit:g}: "
+                    f"{meanings[name]}"
                 )
 
 

@@ -60,8 +60,10 @@ class Dialogue:
         self.is_over = False
         self._respond = respond
         self._error = ""
-        self._messages: list[Message] = []  # behind the prompt, up to the last turn of the model
-        self._replies: list[Message] = []  # to the last turn
+        # The messages after the prompt, up to the last turn of the model.
+        self._messages: list[Message] = []
+        # What the environment replied to that turn. It is not part of the rollout if no turn follows.
+        self._replies: list[Message] = []
 
     async def add(self, text: str) -> list[Message]:
         """Add a turn of the model. Return the reply of the environment; empty if the rollout is over."""

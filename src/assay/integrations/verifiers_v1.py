@@ -1,4 +1,4 @@
-"""A rubric is a reward of tasks of verifiers 0.4 (v1), or a judge that a configuration plugs into them."""
+"""Use a rubric in verifiers 0.4 (v1): as a reward of tasks, or as a judge that a configuration names."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -42,11 +42,12 @@ def as_verifiers_judge(
     judge: JudgeSource | None = None,
     value: Value = "reward",
 ) -> type[Any]:
-    """Return a `vf.Judge` class for a rubric; export it from an installed package to plug it by its id.
+    """Return a `vf.Judge` class for a rubric.
 
-    If the configuration of the judge has a `model`, that model answers the judged criteria, at the
-    `base_url` of the configuration, with its key, headers and `sampling`. Without a `model`,
-    `judge` does, or else the judge of the rubric. `name` is the key of the reward unless the configuration has one.
+    A configuration names the class by its id, after an installed package has exported it. If the
+    configuration has a `model`, that model answers the judged criteria, at the `base_url` of the
+    configuration, with its key, headers and `sampling`. Without a `model`, `judge` does, or else the
+    judge of the rubric. `name` is the key of the reward unless the configuration has one.
     """
     v1: Any = import_module("verifiers.v1")
 

@@ -77,15 +77,19 @@ class Rate(Record):
 
     @classmethod
     def of(cls, trials: Iterable[Trial]) -> Rate:
+        """Count these trials."""
         all_trials = list(trials)
         answered = [trial for trial in all_trials if trial.fooled is not None]
-        counts: list[tuple[int, int]] = []  # fooled and answered trials of each attack
-        for group in group_by_key((trial.attack, trial) for trial in answered).values():
-            counts.append((sum(bool(trial.fooled) for trial in group), len(group)))
+        trials_by_attack = group_by_key((trial.attack, trial) for trial in answered)
+        # For each attack, the number of trials that fooled the judge, and of all.
+        counts: list[tuple[int, int]] = []
+        for trials_of_attack in trials_by_attack.values():
+            fooled_count = sum(trial.fooled is True for trial in trials_of_attack)
+            counts.append((fooled_count, len(trials_of_attack)))
         return cls(
             attacks=len(counts),
             trials=len(answered),
-            fooled=sum(fooled for fooled, _ in counts),
+            fooled=sum(trial.fooled is True for trial in answered),
             errors=len(all_trials) - len(answered),
             share=clustered_wilson(counts),
         )
@@ -169,10 +173,12 @@ class ProbeReport(Record):
     def unprobed(self) -> list[Unprobed]:
         """Criteria, and families on a criterion, that could not be attacked."""
         unprobed: list[Unprobed] = []
+        # Criteria without a usable bait: the judge failed none of them before the attacks.
         baselines = group_by_key((trial.criterion, trial) for trial in self.baselines)
         for criterion, trials in baselines.items():
             if not any(trial.fooled is False for trial in trials):
                 unprobed.append(Unprobed(criterion, _explain_missing_bait(trials)))
+        # Families whose harmless twin did not fail, so that a pass would show nothing.
         for trial in self.twins:
             if trial.fooled is None:
                 why = f"its harmless twin was not judged: {trial.error}"
@@ -356,7 +362,10 @@ class _Prober:
         return [trial_of_attempt[attempt] for attempt in attempts if attempt in trial_of_attempt]
 
     async def _try_text(self, group: Sequence[_Attempt]) -> list[Trial]:
-        """Ask about all criteria of one text. Return nothing if the probe was stopped."""
+        """Ask about all criteria of one text, and count the trials for the progress.
+
+        The attempts of the group have the same text. If the probe was stopped, return no trials.
+        """
         if self._stopping is not None and self._stopping():
             self.was_stopped = True
             return []
@@ -413,7 +422,8 @@ class Bait:
         """
         completion = self.fields.get("completion", "")
         try:
-            if isinstance(read_to_grade(completion)[0], str):
+            readable_completion, _ = read_to_grade(completion)
+            if isinstance(readable_completion, str):  # a text, not a conversation
                 completion = text
             elif text != self.text:
                 completion = _replace_last_reply(list(list_messages(completion)), text)
@@ -626,6 +636,7 @@ class Bare(PerCriterionGrader):
         prefix = self.build_prefix(text)
 
         async def ask(criterion: Criterion) -> Score:
+            """Return the verdict on one criterion, or the error if there is none."""
             labels = get_listed_labels(criterion)
             question = f"Criterion: {criterion.requirement}"
             if labels:

@@ -484,9 +484,12 @@ def _make_example(
         row = {column: judge_input.fields.get(column) for column in row}
     expect: dict[str, str] = {}
     for criterion in criteria:
-        is_best_choice = passes is (criterion.weight >= 0)
-        expect[criterion.name] = criterion.choices[-1 if is_best_choice else 0]
-    return Golden(name, {column: value for column, value in row.items() if value}, expect)
+        is_fault = criterion.weight < 0
+        # The last choice says that the criterion is met. For a fault, that means that it fails.
+        is_met = not passes if is_fault else passes
+        expect[criterion.name] = criterion.choices[-1] if is_met else criterion.choices[0]
+    columns = {column: value for column, value in row.items() if value}
+    return Golden(name, columns, expect)
 
 
 def read_pairs(source: object) -> list[Pair]:
@@ -500,7 +503,7 @@ def read_pairs(source: object) -> list[Pair]:
     """
     pairs: list[Pair] = []
     for number, row in enumerate(rows_of(source, fields=("chosen", "rejected")), start=1):
-        sides: dict[str, JudgeInput] = {}
+        sides: dict[str, JudgeInput] = {}  # by column
         for key in ("rejected", "chosen"):
             try:
                 judge_input = build_judge_input(
@@ -516,6 +519,7 @@ def read_pairs(source: object) -> list[Pair]:
                 )
             sides[key] = judge_input
         chosen = sides["chosen"]
+        # Both answer the same prompt, also if only one of them contains it.
         rejected = replace(
             sides["rejected"],
             query=chosen.query,
