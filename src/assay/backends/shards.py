@@ -253,9 +253,9 @@ class ShardNumbering(Numbering):
     @property
     def has_ids(self) -> bool:
         """Whether the rows name their example. All rows read so far agree in this."""
-        return self._alike is not None and self._alike[0]
+        return self._first_has is not None and self._first_has[0]
 
     @property
     def has_samples(self) -> bool:
         """Whether the rows name their sample. All rows read so far agree in this."""
-        return self._alike is not None and self._alike[1]
+        return self._first_has is not None and self._first_has[1]

@@ -1,4 +1,9 @@
-"""Score a stream of rows, and save each row as soon as it is finished."""
+"""Score a stream of rows, and save each row as soon as it is finished.
+
+`Feed` reads the rows and finds the rubric of each, `Pipeline` scores them, and `Sink` saves them.
+Rows that must be scored together are a unit: a single row, or all rollouts of an example if the
+rubric compares them with each other.
+"""
 
 import asyncio
 import sqlite3
@@ -68,15 +73,18 @@ class Progress:
 
     @property
     def eta(self) -> float | None:
-        """The seconds that are left at this pace; None if they cannot be estimated."""
+        """The seconds that are left at the pace of this session; None if that is not known yet."""
         rows_of_session = self.done - self.kept
         if self.total is None or not rows_of_session:
             return None
         rows_left = max(0, self.total - self.done)
-        return rows_left * self.seconds / rows_of_session
+        seconds_per_row = self.seconds / rows_of_session
+        return rows_left * seconds_per_row
 
     def describe(self, noun: str) -> str:
-        """Say how far the run is, what it has spent, and how much time is left.
+        """Say in one line how far the run is, what it has spent, and how much time is left.
+
+        `noun` says what is counted.
 
         >>> Progress(30, total=40, calls=30, tokens=900, seconds=60).describe("rollouts")
         '30 of 40 rollouts, 30 calls, 900 tokens, about 0:00:20 left'
@@ -87,13 +95,13 @@ class Progress:
         parts = [f"{count} {noun}"]
         if self.errors:
             parts.append(format_count(self.errors, "error"))
-        if self.hits:
+        if self.hits:  # replies of models
             parts.append(f"{self.hits:,} from the cache")
         if self.calls:
             parts.append(format_count(self.calls, "call"))
             parts.append(format_count(self.tokens, "token"))
         if self.cost:
-            at_least = " at least" if self.unpriced else ""
+            at_least = " at least" if self.unpriced else ""  # some calls have no known price
             parts.append(f"{format_dollars(self.cost)}{at_least}")
         if self.is_waiting:
             parts.append(self.describe_waiting())
@@ -127,7 +135,10 @@ Stopping: TypeAlias = Callable[[], bool]
 
 
 class Watch:
-    """Counts finished rows, and reports the progress to a callback."""
+    """Counts finished rows, and reports the progress of a run to a callback.
+
+    The code that finishes rows adds them to the counts here.
+    """
 
     def __init__(
         self,
@@ -137,7 +148,11 @@ class Watch:
         *,
         every: float = EVERY_SECONDS,
     ) -> None:
-        """`every` is the least number of seconds between two reports."""
+        """Report to `on_progress`; by default, show a progress bar in a notebook.
+
+        `total` is the number of rows, None if it is not known. The ledger counts the calls of
+        models. `every` is the least number of seconds between two reports.
+        """
         self.ledger = ledger
         self.kept = 0  # finished rows that an earlier session had saved
         self.fresh = 0  # rows that this session has finished
@@ -153,13 +168,14 @@ class Watch:
 
     @contextmanager
     def ticking(self) -> Generator[None]:
-        """Report every second inside the block, even while no row finishes."""
+        """Report the progress every second inside the block, even while no row finishes."""
         if self._on_progress is None:
             yield
             return
         loop = asyncio.get_running_loop()
 
         def tick() -> None:
+            """Report now, and again in a second."""
             nonlocal timer
             self.report()
             timer = loop.call_later(TICK_SECONDS, tick)
@@ -178,10 +194,11 @@ class Watch:
         if done != self._last_done:
             self._last_done = done
             self._last_finished = now
+        # For each model, the number of calls without a reply, and the age of the oldest.
         open_calls: dict[str, tuple[int, float]] = {}
         for call in list(ledger.open_calls):  # the oldest first
-            count, seconds = open_calls.get(call.model, (0, now - call.start))
-            open_calls[call.model] = (count + 1, seconds)
+            count, age = open_calls.get(call.model, (0, now - call.start))
+            open_calls[call.model] = (count + 1, age)
         return Progress(
             done=done,
             total=self._total,
@@ -199,7 +216,7 @@ class Watch:
         )
 
     def report(self, *, at_once: bool = False) -> None:
-        """Report the progress, unless the last report was just now; with `at_once` in any case."""
+        """Report the progress, unless the last report was a moment ago; with `at_once` always."""
         if self._on_progress is None:
             return
         now = time.monotonic()
@@ -240,18 +257,26 @@ class SeenTexts:
 
 
 class Numbering:
-    """Gives each row of an input its key, in order: the second row with id `a` is sample 1 of `a`."""
+    """Gives each row of an input its key, which is an example and the number of a sample of it.
+
+    Rows are numbered in order: the first row with the id `a` is sample 0 of `a`, the second is
+    sample 1.
+    """
 
     def __init__(self, first: int = 0) -> None:
         """`first` is the number of the first row."""
         self.rows = first  # the number of the next row
-        # Whether rows have an id, and whether they have a sample. All rows must agree.
-        self._alike: tuple[bool, bool] | None = None
-        self._seen = SeenTexts()
+        # Whether the first row has an id, and whether it has a sample. All other rows must agree.
+        self._first_has: tuple[bool, bool] | None = None
+        self._seen = SeenTexts()  # examples, or their keys if rows have samples
         self._repeats: dict[str, int] = {}  # how often each example came again
 
     def number_row(self, row: Mapping[str, Any]) -> Key:
-        """Return the key of the next row: its own sample number, or the next free one."""
+        """Return the key of the next row: its example, and its sample or the next free number.
+
+        Without an id, the example is the number of the row. Raise `RunRefused` if an earlier row has
+        the same key, or if only some rows have an id or a sample.
+        """
         example = row.get("example_id")
         if example is None:
             example = row.get("id")
@@ -260,7 +285,7 @@ class Numbering:
             sample = read_own_sample(sample)
         number = self.rows
         self.rows += 1
-        self._refuse_mixed(number, has_id=example is not None, has_sample=sample is not None)
+        self._refuse_mixed_rows(number, has_id=example is not None, has_sample=sample is not None)
         if example is None:
             return str(number), sample or 0
         if isinstance(example, str):
@@ -279,22 +304,27 @@ class Numbering:
         return name, sample
 
     def _count_sample(self, example: str) -> int:
-        """Return how often an example came before."""
-        if self._seen.add(example):
+        """Return how often an example came before, and count it once more."""
+        if self._seen.add(example):  # it is new, as most examples are
             return 0
         sample = self._repeats.get(example, 0) + 1
         self._repeats[example] = sample
         return sample
 
-    def _refuse_mixed(self, number: int, *, has_id: bool, has_sample: bool) -> None:
-        """Raise if only some of the rows have an id, or only some have a sample."""
-        if self._alike is None:
-            self._alike = (has_id, has_sample)
-        had_id, had_sample = self._alike
-        if has_id is not had_id:
-            field, has_field = "id", has_id
-        elif has_sample is not had_sample:
-            field, has_field = "sample", has_sample
+    def _refuse_mixed_rows(self, number: int, *, has_id: bool, has_sample: bool) -> None:
+        """Raise `RunRefused` if a row has an id or a sample and the rows before it have none.
+
+        Also raise it if the row has none and they have one. `number` is that of the row.
+        """
+        if self._first_has is None:
+            self._first_has = (has_id, has_sample)
+        first_has_id, first_has_sample = self._first_has
+        if has_id is not first_has_id:
+            field = "id"
+            has_field = has_id
+        elif has_sample is not first_has_sample:
+            field = "sample"
+            has_field = has_sample
         else:
             return
         if has_field:
@@ -305,7 +335,10 @@ class Numbering:
 
 
 def read_own_sample(value: object) -> int | None:
-    """Return the sample that a row names; None if its column `sample` holds something else."""
+    """Return the sample number in the column `sample` of a row; None if it holds something else.
+
+    Raise `RunRefused` if the number is too large.
+    """
     if type(value) is int and value >= 0:
         sample = value
     elif isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 1000:
@@ -321,7 +354,7 @@ def read_own_sample(value: object) -> int | None:
 
 
 class Sink:
-    """Saves finished rows in a journal, if there is one, and hands them to a callback."""
+    """Takes finished rows: saves them in a journal, if there is one, and calls `on_row` for each."""
 
     def __init__(
         self,
@@ -332,7 +365,10 @@ class Sink:
         pass_rule: PassRule = DEFAULT_PASS_RULE,
         unique_examples: bool = False,
     ) -> None:
-        """`unique_examples` says that each example comes only once."""
+        """`watch` counts the rows. Without a journal, the rows are only counted for a summary.
+
+        `unique_examples` says that each example comes only once.
+        """
         self._journal = journal
         self._tally = Tally(
             pass_rule=pass_rule, unique_examples=unique_examples
@@ -364,16 +400,23 @@ class Sink:
         return self._journal.read_generation(key)
 
     def serialize_fields(self, rows: Iterable[Row]) -> list[SerializedFields]:
-        """Return the fields of rows as they are now, as JSON; an empty list if they are neither saved nor passed on."""
+        """Return the fields of rows as JSON, as they are now. A check may change them later.
+
+        The list is empty if nobody needs them, because rows are neither saved nor passed on.
+        """
         if self._journal is None and self._on_row is None:
             return []
         return [serialize_fields(row.fields) for row in rows]
 
     def save(self, rows: Sequence[Row], fields: Sequence[SerializedFields]) -> None:
-        """Save finished rows, with their fields as they were before any check saw them."""
-        for index, (_, altered) in enumerate(fields):
-            if altered:
-                rows[index].update(altered=(*rows[index].altered, *altered))
+        """Save finished rows, count them, and pass them to the callback.
+
+        `fields` are what `serialize_fields` returned for the rows before they were scored.
+        """
+        for index, (_, altered_names) in enumerate(fields):
+            if altered_names:
+                row = rows[index]
+                row.update(altered=(*row.altered, *altered_names))
         if self._journal is not None:
             self._journal.write_all(rows, fields)
         watch = self._watch
@@ -390,7 +433,10 @@ class Sink:
         watch.report()
 
     def finish(self, *, complete: bool) -> Summary:
-        """Return the summary of all rows."""
+        """Save the summary of the run, if it is saved, and return it.
+
+        `complete` is False if the run was stopped, and so can be resumed.
+        """
         self._watch.report(at_once=True)
         if self._journal is not None:
             return self._journal.finish(complete=complete, models=self._watch.ledger.models)
@@ -408,9 +454,11 @@ def open_sink(
     watch: Watch,
     unique_examples: bool = False,
 ) -> Generator[Sink]:
-    """Yield a sink that saves into a folder; without a folder it saves nothing.
+    """Open the run in a folder, and yield a sink that saves rows there.
 
-    `unique_examples` says that each example comes only once.
+    Without a folder nothing is saved. `about` describes the run, and `resume` and `allow_changes`
+    are those of `score_rows`. `unique_examples` says that each example comes only once. Inside the
+    block, the progress is reported every second.
     """
     with ExitStack() as stack:
         journal: Journal | None = None
@@ -432,11 +480,11 @@ _NO_REPORT = EvaluationReport()
 
 @dataclass(slots=True)
 class Pending:
-    """A row that is to be scored, and what scores it."""
+    """A row that is waiting to be scored, and the rubric that scores it."""
 
     row: Row  # without its results; its `error` says why there is nothing to score
-    scorer: Any = None  # None if there is nothing to score
-    plan: Traits = _NO_TRAITS
+    scorer: Any = None  # the rubric; None if there is nothing to score
+    traits: Traits = _NO_TRAITS  # of the rubric, such as whether it waits for a model
     # Whether the row is saved already, and is here only for others to be compared with.
     is_done: bool = False
     # What checks read and write; None for a copy of the row's fields.
@@ -446,19 +494,26 @@ class Pending:
 
 @dataclass
 class Feed:
-    """Gives out rows in units that are scored together: one row, or all rollouts of an example."""
+    """Reads rows, and yields them in units that are scored together, with the rubric of each row.
+
+    A unit is a single row, or all rollouts of an example if the rubric compares them.
+    """
 
     _rows: Iterable[Mapping[str, Any]]
     _rubrics: RowRubrics
-    _is_finished: Callable[[Row], bool]
+    _is_finished: Callable[[Row], bool]  # says whether an earlier session has saved a row
     _numbering: Numbering = field(default_factory=Numbering)
-    _seen: SeenTexts = field(default_factory=SeenTexts)
+    _seen_examples: SeenTexts = field(default_factory=SeenTexts)  # only those that are compared
     # Why reading stopped early. The rows before it are scored; the caller raises it afterwards.
     error: AssayError | None = None
 
     def units(self) -> Iterator[list[Pending]]:
-        """Yield the units in order, without those that are finished."""
-        group: list[Pending] = []  # rollouts of one example whose rubric compares them
+        """Yield the units in the order of the rows, without those that are finished.
+
+        A unit is a single row, or all rollouts of an example, which must be adjacent, if the rubric
+        compares them. A row that cannot be read ends this, and becomes `self.error`.
+        """
+        group: list[Pending] = []  # the unit of rollouts to compare that is being collected
         try:
             for row in self._rows:
                 if not isinstance(row, dict | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -469,13 +524,14 @@ class Feed:
                 example, sample = self._numbering.number_row(row)
                 fields = split_messages(row if isinstance(row, dict) else dict(row))
                 pending = self.prepare(Row(example, sample, fields, number=number))
-                compares = bool(pending.plan.compares)
-                if group and not (compares and example == group[0].row.example):
+                is_compared = bool(pending.traits.compares)
+                belongs_to_group = is_compared and group and example == group[0].row.example
+                if group and not belongs_to_group:
                     yield from skip_finished(group)
                     group = []
-                if compares:
+                if is_compared:
                     if not group:
-                        self._refuse_scattered(pending)
+                        self._refuse_scattered_rollouts(pending)
                     group.append(pending)
                 elif not pending.is_done:
                     yield [pending]
@@ -484,11 +540,14 @@ class Feed:
             self.error = error
 
     def prepare(self, row: Row) -> Pending:
-        """Return a row with the rubric that scores it."""
+        """Return a row with the rubric that scores it.
+
+        If its rubric cannot be read, or it has no completion, the row gets an error and no rubric.
+        """
         is_done = self._is_finished(row)
         fields = row.fields
         try:
-            scorer, plan = self._rubrics.of(fields)
+            scorer, traits = self._rubrics.of(fields)
         except AssayError as error:
             message = row.error or unreadable(error, f"example {row.example}")
             return Pending(replace(row, error=message), is_done=is_done)
@@ -499,27 +558,34 @@ class Feed:
                 "leave the row out"
             )
             row = replace(row, error=message)
-        return Pending(row, scorer if row.error is None else None, plan, is_done)
+        if row.error is not None:
+            scorer = None
+        return Pending(row, scorer, traits, is_done)
 
-    def _refuse_scattered(self, first: Pending) -> None:
-        """Raise if the rollouts of an example are not next to each other, and so not comparable."""
+    def _refuse_scattered_rollouts(self, first: Pending) -> None:
+        """Raise `RunRefused` if `first`, the first rollout of a group, cannot begin one.
+
+        The rollouts of an example can be compared only if they name it and are adjacent, so that
+        one group has all of them.
+        """
         example = first.row.example
         fields = first.row.fields
         if fields.get("example_id") is None and fields.get("id") is None:
             problem = f"row {example} does not name its example: give every row an `example_id`"
-        elif not self._seen.add(example):
+        elif not self._seen_examples.add(example):  # an earlier group was of this example
             problem = f"those of {example!r} are not adjacent: sort the rows by example"
         else:
             return
         raise RunRefused(
-            f"criterion {first.plan.compares[0]!r} compares the rollouts of an example, "
+            f"criterion {first.traits.compares[0]!r} compares the rollouts of an example, "
             f"and {problem}"
         )
 
 
 def skip_finished(group: list[Pending]) -> Iterator[list[Pending]]:
-    """Yield the group, unless all its rows are finished."""
-    if not all(pending.is_done for pending in group):
+    """Yield the group, unless it is empty or all its rows were saved in an earlier session."""
+    are_all_done = all(pending.is_done for pending in group)
+    if not are_all_done:
         yield group
 
 
@@ -591,7 +657,9 @@ async def score_rows(
     refuse_too_few(max_concurrent)
     grader = grader_of(judge)
     rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
-    about = (about or RunAbout.of("score", data=data_about(rows))).completed(rubrics, grader)
+    if about is None:
+        about = RunAbout.of("score", data=data_about(rows))
+    about = about.completed(rubrics, grader)
     if total is None and isinstance(rows, Sized) and not isinstance(rows, str):
         total = len(rows)
     row_stream = cast("Iterable[Mapping[str, Any]]", rows)
@@ -626,37 +694,45 @@ def refuse_too_few(max_concurrent: int) -> None:
 
 
 class Pipeline:
-    """Scores units of rows, and saves them in a sink."""
+    """Scores units of rows, and hands the finished rows to a sink, which saves them.
+
+    A unit holds the rows that are scored by one call: one row, or rollouts that are compared.
+    """
 
     def __init__(
         self, sink: Sink, grader: Grader | None, max_concurrent: int, *, save_requests: bool = False
     ) -> None:
+        """`grader` answers the judged criteria instead of the graders of rubrics, if it is given.
+
+        Of the units that wait for a model, up to `max_concurrent` are scored concurrently.
+        """
         self._sink = sink
         self._save_requests = save_requests
         self._grader = grader
-        self._slots = asyncio.Semaphore(max_concurrent)
-        self._chunk_size = 1
+        self._free_slots = asyncio.Semaphore(max_concurrent)  # of units that wait for a model
+        self._chunk_size = 1  # rows that wait for nothing and are scored together
 
     async def run(self, units: Iterator[list[Pending]], stopping: Stopping | None) -> bool:
-        """Score all units. Return whether `stopping` ended that early.
+        """Score all units. Return whether `stopping` ended that early, by returning True.
 
-        Units that wait for a model are scored concurrently, the others in chunks, one at a time.
+        Units that wait for a model, and groups, are scored concurrently in tasks. All other rows
+        are collected, and scored in chunks, one chunk at a time.
         """
         is_stopped = False
         chunk: list[Pending] = []
         try:
             async with asyncio.TaskGroup() as tasks:
                 for unit in units:
-                    waits = unit[0].plan.waits or len(unit) > 1
-                    if waits:
-                        await self._slots.acquire()
-                    # Asked after waiting for a slot, since the answer may have changed meanwhile, and
-                    # not while a chunk is being filled: its rows count as begun.
+                    needs_task = unit[0].traits.waits or len(unit) > 1
+                    if needs_task:
+                        await self._free_slots.acquire()
+                    # `stopping` is called after waiting for a slot, since its answer may have changed
+                    # meanwhile, and not while a chunk is being filled: its rows count as begun.
                     if not chunk and stopping is not None and stopping():
                         is_stopped = True
                         break
-                    if waits:
-                        tasks.create_task(self._score_in_slot(unit))
+                    if needs_task:
+                        tasks.create_task(self._score_and_free_slot(unit))
                         continue
                     chunk += unit
                     if len(chunk) >= self._chunk_size:
@@ -664,18 +740,21 @@ class Pipeline:
                         chunk = []
                 if chunk:
                     await self._score_chunk(chunk)
-        except BaseExceptionGroup as errors:
+        except BaseExceptionGroup as errors:  # from the task group
             raise errors.exceptions[0] from None
         return is_stopped
 
-    async def _score_in_slot(self, unit: Sequence[Pending]) -> None:
+    async def _score_and_free_slot(self, unit: Sequence[Pending]) -> None:
         try:
             await self.score(unit)
         finally:
-            self._slots.release()
+            self._free_slots.release()
 
     async def score(self, unit: Sequence[Pending]) -> list[Row]:
-        """Score a unit and save its rows, with what that cost. Return the rows that were saved."""
+        """Score the rows of a unit together, and save them with what that cost.
+
+        Return the rows that were saved: those of an earlier session are only compared with.
+        """
         start = time.perf_counter()
         to_save = [pending for pending in unit if not pending.is_done]
         fields: Sequence[SerializedFields] | None = None
@@ -686,48 +765,49 @@ class Pipeline:
             if pending.state is None:
                 pending.state = dict(pending.row.fields)
         states = [pending.state or {} for pending in unit]
+        # The ledger counts all calls. `calls_by_row` has the calls about each single row, and
+        # `shared_calls` logs those about the unit as a whole, such as a ranking of its rows.
         with (
             budget() as ledger,
             log_calls(wanted=self._save_requests) as shared_calls,
-            attribute_calls(states, is_logged=self._save_requests) as rollouts,
+            attribute_calls(states, is_logged=self._save_requests) as calls_by_row,
         ):
             async with rollout_spending():
                 reports = await self.make_reports(unit)
         seconds = time.perf_counter() - start
         scored_count = sum(pending.scorer is not None for pending in to_save)
         seconds_per_row = round(seconds / max(1, scored_count), 6)
-        # What was asked about the group as a whole is divided among its rows, and logged with the
-        # first.
-        spendings = [_add_spending(rollout) for rollout in rollouts]
-        shared_spending = Spending.of(ledger) - sum(spendings, start=NOTHING)
-        if not shared_spending.calls and not shared_spending.hits:
-            shared_spending = NOTHING  # the rest of the cost is a rounding error
-        shares = iter(shared_spending.shares(scored_count))
-        for pending, report, rollout, spent in zip(unit, reports, rollouts, spendings, strict=True):
+        spendings = _divide_spending(unit, Spending.of(ledger), calls_by_row)
+        for pending, report, row_calls, spent in zip(
+            unit, reports, calls_by_row, spendings, strict=True
+        ):
             if pending.is_done:
                 continue
             row = pending.row
+            is_scored = pending.scorer is not None
             changes: dict[str, Any] = {
                 "report": report,
-                "timing": {**row.timing, "scoring": 0.0},
+                "timing": {**row.timing, "scoring": seconds_per_row if is_scored else 0.0},
             }
             state = pending.state or {}
             columns = {name: state[name] for name in pending.columns if state.get(name)}
             if columns:
                 changes["fields"] = {**row.fields, **columns}
-            if pending.scorer is not None:
-                changes["spent"] = row.spent + spent + next(shares)
-                calls = [call._asdict() for call in (*rollout.calls, *shared_calls)]
+            if is_scored:
+                changes["spent"] = row.spent + spent
+                calls = [call._asdict() for call in (*row_calls.calls, *shared_calls)]
                 changes["calls"] = (*row.calls, *calls)
-                changes["timing"]["scoring"] = seconds_per_row
-                shared_calls = []
+                shared_calls = []  # they are saved once, with the first row
             row.update(**changes)
         rows = [pending.row for pending in to_save]
         self._sink.save(rows, fields or self._sink.serialize_fields(rows))
         return rows
 
     async def _score_chunk(self, chunk: Sequence[Pending]) -> None:
-        """Score and save rows that wait for nothing, and adapt the size of the next chunk."""
+        """Score and save rows that wait for nothing, and choose the size of the next chunk.
+
+        A chunk should take `CHUNK_SECONDS`: a kill of the process loses at most one chunk.
+        """
         start = time.perf_counter()
         rows = [pending.row for pending in chunk]
         fields = self._sink.serialize_fields(rows)
@@ -740,10 +820,13 @@ class Pipeline:
             self._chunk_size = min(2 * self._chunk_size, LARGEST_CHUNK)
         elif seconds > CHUNK_SECONDS:
             self._chunk_size = max(1, self._chunk_size // 2)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # lets other tasks run
 
     async def make_reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
-        """Return one report per row. Rows with the same rubric are scored by one call."""
+        """Return one report per row. Rows with the same rubric are scored by one call.
+
+        A row without a rubric has nothing to score, and gets an empty report.
+        """
         reports: list[EvaluationReport] = [_NO_REPORT] * len(unit)
         indices_by_scorer = group_by_key(
             (id(pending.scorer), index)
@@ -762,10 +845,33 @@ class Pipeline:
         return reports
 
 
-def _add_spending(rollout: RolloutCalls) -> Spending:
-    """Return what the calls about one rollout took."""
+def _divide_spending(
+    unit: Sequence[Pending], total: Spending, calls_by_row: Sequence[RolloutCalls]
+) -> list[Spending]:
+    """Return what scoring has cost for each row of a unit, which has cost `total`.
+
+    That is the cost of the calls about the row, and a share of the cost of calls about the unit as
+    a whole. Only rows that were scored now have a share.
+    """
+    spendings = [_add_up_ledgers(row_calls) for row_calls in calls_by_row]
+    shared = total - sum(spendings, start=NOTHING)
+    if not shared.calls and not shared.hits:
+        shared = NOTHING  # what is left of the cost is a rounding error
+    scored_indices = [
+        index
+        for index, pending in enumerate(unit)
+        if pending.scorer is not None and not pending.is_done
+    ]
+    shares = shared.shares(len(scored_indices))
+    for index, share in zip(scored_indices, shares, strict=True):
+        spendings[index] += share
+    return spendings
+
+
+def _add_up_ledgers(row_calls: RolloutCalls) -> Spending:
+    """Return what the calls about one row have cost."""
     total = NOTHING
-    for ledger in rollout.ledgers:
+    for ledger in row_calls.ledgers:
         total += Spending.of(ledger)
     return total
 
@@ -773,7 +879,11 @@ def _add_spending(rollout: RolloutCalls) -> Spending:
 async def score_states(
     scorer: Any, states: list[dict[str, Any]], grader: Grader | None
 ) -> Sequence[EvaluationReport]:
-    """Return one report per state. Checks may write into the states."""
+    """Return one report per state of a rollout. Checks may write into the states.
+
+    `scorer` is a rubric, or any other object with a method `score`. A `grader` replaces its own.
+    """
+    # `score` of a rubric does the same, after checks of its arguments that are not needed here.
     if isinstance(scorer, BaseRubric) and type(scorer).score is BaseRubric.score:
         return await scorer.score_all([Rollout.from_state(state) for state in states], grader)
     options: Mapping[str, Any] = {} if grader is None else {"judge": grader}
