@@ -118,6 +118,7 @@ def _make_sections(
     yield _make_criteria_table(agreement)
     if len(agreement.raters) > 1:
         yield _make_raters_table(agreement)
+    # Each judge of a panel alone, if the judge is one.
     yield Section(
         ("judge of the panel", "same verdict", "kappa"),
         [(name, judge.accuracy, judge.kappa) for name, judge in agreement.members.items()],

@@ -114,6 +114,7 @@ def _score_answers(ctx: click.Context, target: Path, judge: str) -> None:
 
 
 def _open_page(target: Path, *, no_open: bool) -> None:
+    """Serve the page of the run until Ctrl-C, and open it in a browser if there is a display."""
     from assay.viewer.page_server import has_display, serve_page
 
     click.echo(f"$ assay view {shlex.quote(str(target / 'run'))}")

@@ -541,11 +541,12 @@ class JunitSuite:
         self.cases.write(f"    {tostring(case, encoding='unicode')}\n")
 
     def write(self, out: TextIO, **attributes: str) -> None:
-        """Write the suite, with more attributes beside its counts."""
-        values = {**self.counts, **attributes}
-        counts = " ".join(f'{name}="{value}"' for name, value in values.items())
+        """Write the suite, with these attributes beside its counts."""
+        all_attributes = {**self.counts, **attributes}
+        counts = " ".join(f'{name}="{value}"' for name, value in all_attributes.items())
+        title = quoteattr(_escape_xml(self.title))
         out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n')
-        out.write(f"  <testsuite name={quoteattr(_escape_xml(self.title))} {counts}>\n")
+        out.write(f"  <testsuite name={title} {counts}>\n")
         self.cases.seek(0)
         with self.cases:
             out.writelines(self.cases)

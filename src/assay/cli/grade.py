@@ -117,6 +117,7 @@ def _grade_texts(
         await _score_texts(texts, rubric, grader, on_progress=on_progress, on_row=on_row)
 
     def print_result(_: None, spent: Ledger) -> int:
+        """Print the mean score and what was spent, and return the exit code."""
         summary = printer.finish(complete=True)
         line = _describe_scores(summary)
         if grader is not None:
@@ -176,6 +177,7 @@ async def _score_texts(
         progress = Watch(on_progress, len(texts), spent)
 
         async def score_text(index: int) -> None:
+            """Score the text at this position, and pass it on as a row."""
             text = texts[index]
             async with rollout_spending():  # counts the calls as those of one rollout
                 [report] = await rubric.score([text.rollout], judge=grader)

@@ -36,9 +36,9 @@ def open_judge(
     """Open the judge that the options name, with its cache.
 
     Yields None if no model is needed: code checks the whole rubric, or the rubric has its own judge.
-    `rows_need_judge` says that rows bring rubrics that need a judge. With `rows_may_need_judge` that is not known:
-    then the judge is opened if that is possible. `models_under_test` are the models that the judge
-    judges, if the command calls them.
+    `rows_need_judge` says that rows bring rubrics that need a judge. With `rows_may_need_judge` that
+    is not known, and the judge is opened if that is possible. `models_under_test` are the models
+    whose answers are judged, if the command calls them.
     """
     from assay.plan import Traits
 
@@ -179,9 +179,8 @@ def _advise_judge() -> str:
     from assay.local.weights import QWEN, weights_file
     from assay.models.providers import propose_model
 
-    proposal = (
-        propose_model()
-    )  # a variable of the environment with a key, and a model of its provider
+    # A variable of the environment that holds a key, and a model of its provider.
+    proposal = propose_model()
     if proposal is not None:
         key_variable, name = proposal
         return f"{key_variable} is set, so --judge {name} would do"

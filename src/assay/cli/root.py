@@ -121,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
             exit_code = _invoke(list(arguments))
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
-            error.show()
+            error.show()  # a group without a command prints its help
             return EXIT_USAGE
         except click.ClickException as error:
             print(_describe_usage_error(error, command_name), file=sys.stderr)

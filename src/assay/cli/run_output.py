@@ -181,7 +181,10 @@ def _advise_errors(options: RunOptions) -> str:
 def make_budget(
     options: RunOptions, resumed_folders: Sequence[str]
 ) -> AbstractContextManager[Ledger] | None:
-    """Return the rest of the budget of runs that are resumed; None for a new budget."""
+    """Return the budget of runs that are resumed, less what they have spent already.
+
+    None if the command needs a new budget: nothing is resumed, or dollars are not limited.
+    """
     from assay.models import budget
 
     if options.budget is None or not resumed_folders:
@@ -196,7 +199,8 @@ def make_budget(
         dollars=options.budget,
         calls=options.max_calls,
         spent=dollars_spent,
-        rollout=dearest_rollout or None,  # None if no rollout had a cost
+        # What a rollout may cost, as far as that is known: another starts only if so much is left.
+        rollout=dearest_rollout or None,
     )
 
 
@@ -437,6 +441,7 @@ class RowPrinter:
             self._print(next_row)
 
     def _print(self, row: runs.Row) -> None:
+        """Print a row, and count it for the summary and for the thresholds."""
         if self._thresholds.is_low(row.score):
             self.low_rows.append(format_line(format_row_name(row)))
         if not self.printed:

@@ -229,6 +229,7 @@ def _handle_interrupts(interrupt: Interrupt) -> Generator[None]:
     cancel_work: Any = signal.getsignal(signal.SIGINT)
 
     def handle(number: int, frame: FrameType | None) -> None:
+        """Called at every Ctrl-C, in place of Python's own handler."""
         interrupt.count += 1
         if interrupt.count == 1:
             _print_interrupted(interrupt)
@@ -284,6 +285,7 @@ def _make_line_printer(noun: str) -> OnProgress:
     was_waiting = False
 
     def print_line(progress: runs.Progress) -> None:
+        """Print the progress if it starts to wait, or if the last line is 15 seconds old."""
         nonlocal last_time, was_waiting
         starts_waiting = progress.is_waiting and not was_waiting
         was_waiting = progress.is_waiting

@@ -23,15 +23,16 @@ def answer_by_script(system_prompt: str, user_prompt: str) -> str:
     """Return the reply of the scripted judge to a prompt, as the prompt asks for it."""
     requirement = _find_block(user_prompt, "criterion").lower()
     response = _find_block(user_prompt, "response").lower()
-    words = _find_words(requirement, response)
+    words = _find_words(requirement, response)  # None if the requirement is not met
     excludes_sarcasm = "sarcas" in requirement or "irony" in requirement
     if excludes_sarcasm and any(phrase in response for phrase in _SARCASM):
         words = None
     explanation = "Scripted judge: the response has none of the words that it looks for."
     if words is not None:
         explanation = f'Scripted judge: the response says "{words}".'
-    choices = _find_block(user_prompt, "choices").split("\n")
-    if choices != [""]:
+    choices_block = _find_block(user_prompt, "choices")
+    if choices_block:  # from worst to best
+        choices = choices_block.split("\n")
         choice = choices[0] if words is None else choices[-1]
         return json.dumps({"explanation": explanation, "choice": choice})
     verdict = "UNMET" if words is None else "MET"

@@ -169,10 +169,10 @@ def _select_rows(run: runs.Run, options: ShowOptions) -> Iterator[runs.Row]:
             continue
         if options.task is not None and row.task != options.task:
             continue
-        if options.below is not None and (
-            row.score is None or not is_below(row.score, options.below)
-        ):
-            continue
+        if options.below is not None:
+            has_low_score = row.score is not None and is_below(row.score, options.below)
+            if not has_low_score:
+                continue
         yield row
 
 
@@ -264,7 +264,7 @@ def _recover_run(run: str, folder: str, *, quiet: bool) -> int:
 
 
 def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
-    """Print one rollout: all of it for people, or a row in another format."""
+    """Print one rollout: as a table all of it, in other formats as one row."""
     try:
         row = run.row(example, options.sample)
     except KeyError as error:
@@ -283,7 +283,7 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
     output = make_saved_format(options.run, run.about, options, format_brief_row)
     output.begin(None)
     output.print_row(row)
-    if options.format != "markdown":  # these are not complete without their end
+    if options.format != "markdown":  # its end is the summary, which other formats need
         output.end(run.summary())
     return EXIT_OK
 

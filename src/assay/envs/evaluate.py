@@ -151,17 +151,12 @@ async def run_evaluation(
             done_jobs = [job for job in jobs if job.output is not None]
             summary = sink.finish(complete=len(done_jobs) == len(jobs))
     metadata = {
-        "env_id": environment.env_id,
-        "model": under_test.name,
-        "base_url": under_test.base_url,
+        **_describe_evaluation(environment, under_test),
         "num_examples": len(example_ids),
         "rollouts_per_example": sample_count,
-        "sampling_args": under_test.sampling_args,
-        "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "time_ms": 1000 * (time.monotonic() - start),
         **_summarize(summary, rollout_count=len(done_jobs)),
         "path_to_save": None if folder is None else str(folder),
-        "version_info": {"assay": __version__},
     }
     return Results(
         outputs=[job.output for job in done_jobs if job.output is not None],
@@ -187,6 +182,18 @@ def _raise_if_price_unknown(
         needs_judge = True
     if grader is not None and needs_judge:
         raise_if_price_unknown(grader.models())
+
+
+def _describe_evaluation(environment: "Environment", under_test: ModelUnderTest) -> dict[str, Any]:
+    """Return what was evaluated and when, for the metadata."""
+    return {
+        "env_id": environment.env_id,
+        "model": under_test.name,
+        "base_url": under_test.base_url,
+        "sampling_args": under_test.sampling_args,
+        "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "version_info": {"assay": __version__},
+    }
 
 
 def _summarize(summary: Summary, *, rollout_count: int) -> dict[str, Any]:

@@ -95,14 +95,14 @@ def make_jobs(examples: Iterable[Example], *, sample_count: int = 1) -> list[Rol
             "sample": sample_column if sample_count == 1 else None,
         }
         # A column of that name may also hold something else, which stays as it is.
-        is_number = sample_column is None or type(sample_column) is int
+        is_sample_number = sample_column is None or type(sample_column) is int
         for _ in range(sample_count):
             key = numbering.number_row(identity)
             example_id, sample = key
             group = groups.setdefault(example_id, ExampleGroup())
             job = RolloutJob(
                 key=key,
-                example={**example, "sample": sample} if is_number else example,
+                example={**example, "sample": sample} if is_sample_number else example,
                 group=group,
                 number=len(jobs),
             )
@@ -343,6 +343,7 @@ class Evaluator(pipeline.Pipeline):
             rows = await self.score(unit)  # without those of an earlier session
             for job, row in zip(jobs, rows, strict=True):
                 job.row = row
+            # The jobs of a group follow each other.
             for _, group_jobs in groupby(jobs, key=lambda job: id(job.group)):
                 states = [job.state or State() for job in group_jobs]
                 await self._environment.after_scoring(states)
@@ -352,7 +353,10 @@ class Evaluator(pipeline.Pipeline):
         _end_spending(groups)
 
     def _make_pending(self, job: RolloutJob, scorer: Any) -> pipeline.Pending:
-        """Return a generated rollout for scoring. One that failed is scored only on request."""
+        """Return a generated rollout for scoring, with what scores it.
+
+        A rollout that failed is not scored, unless the environment says so.
+        """
         assert job.generated is not None
         is_scored = job.generated.error is None or self._environment.scores_failures
         return pipeline.Pending(

@@ -74,7 +74,7 @@ class ModelUnderTest:
             temperature=arguments.get("temperature"),
             max_tokens=max_tokens,
             seed=arguments.get("seed"),
-            verbatim=True,
+            verbatim=True,  # send the messages as they are, and accept a reply that is cut off
         )
 
     def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
@@ -150,7 +150,8 @@ def use_client_in_this_loop(client: Any) -> Any:
 
     That is a copy if another loop is running that uses it, as in a notebook.
     """
-    if not inspect.iscoroutinefunction(getattr(client, "close", None)):
+    is_async = inspect.iscoroutinefunction(getattr(client, "close", None))
+    if not is_async:  # it belongs to no event loop
         return client
     current_loop = asyncio.get_running_loop()
     first_loop = _client_loops.setdefault(client, current_loop)
