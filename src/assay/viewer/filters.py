@@ -24,6 +24,7 @@ _FLAGS: Final = {
 }
 # `is_labelled`, `lower_text`, `searchable_text` and `short_answer` are functions that `RolloutTable`
 # adds to SQLite, whose own `lower` knows only the letters of English.
+# What is searched for a part of a text, in lower case.
 _SEARCHED_TEXTS: Final = {
     "text": "searchable_text(prompt, completion)",
     "error": "lower_text(error)",  # a line per criterion, as `name: message`
@@ -185,4 +186,5 @@ def _make_column_condition(term: Term) -> SqlCondition:
     if term.operator == "~":  # the value is a part of the text
         text = _SEARCHED_TEXTS.get(term.name, f"lower_text({term.name})")
         return SqlCondition(f"instr({text}, ?) > 0", [term.value.lower()])
+    # The operator is ":", and the value is the whole text.
     return SqlCondition(f"lower_text({term.name}) = ?", [term.value.lower()])

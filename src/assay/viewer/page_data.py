@@ -83,15 +83,22 @@ def _describe_criteria(run: Run, summary: Summary, table: RolloutTable) -> list[
 def _list_errors(table: RolloutTable, summary: Summary) -> list[dict[str, Any]]:
     """Return the errors, the most frequent first, with their criteria and their first row.
 
-    Criteria that fail with the same message share one entry.
+    Criteria whose errors of a kind begin with the same message share one entry.
     """
     errors: dict[tuple[str, str], dict[str, Any]] = {}  # by kind and message
     for criterion, kinds in summary.errors_by_criterion.items():
         for kind, count in kinds.items():
-            number, message = table.find_first_error(criterion, kind)
+            # The first error stands for all errors of this kind.
+            first_row, message = table.find_first_error(criterion, kind)
             error = errors.setdefault(
                 (kind, message),
-                {"criteria": [], "kind": kind, "count": 0, "first_row": number, "message": message},
+                {
+                    "criteria": [],
+                    "kind": kind,
+                    "count": 0,
+                    "first_row": first_row,
+                    "message": message,
+                },
             )
             error["count"] += count
             if criterion != "rollout":  # which stands for errors of a whole rollout

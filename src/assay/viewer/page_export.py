@@ -34,6 +34,7 @@ def write_report(
     runs = viewed.runs.values()
     row_count = sum(run.count() for run in runs)
     watch = Watch(on_progress, row_count, Ledger())  # an empty ledger: no model is called
+    written_count = 0
     before_data, after_data = _split_page()
     file.write(before_data)
     file.write(_make_data_element('id="assay-data"', _collect_data(viewed)))
@@ -45,16 +46,17 @@ def write_report(
             rows = [run.describe_row(number) for number in numbers[start : start + CHUNK_ROWS]]
             attributes = f'data-run="{run.identity}" data-chunk="{start // CHUNK_ROWS}"'
             file.write(_make_data_element(attributes, rows))
-            watch.fresh += len(rows)  # rows that are written
+            written_count += len(rows)
+            watch.fresh = written_count  # for the progress
             watch.report()
     file.write(after_data)
     watch.report(at_once=True)
-    return watch.fresh
+    return written_count
 
 
 def _collect_data(viewed: ViewedRuns) -> dict[str, Any]:
     """Return what the page needs at once: headings, overviews, tables, labels and comparisons."""
-    comparisons: dict[str, Any] = {}  # by the identities of both runs; a pair in either order
+    comparisons: dict[str, Any] = {}  # by the identities of both runs; every pair in both orders
     if len(viewed.runs) <= MOST_COMPARED_RUNS:
         for first, second in permutations(viewed.runs, 2):
             try:

@@ -79,10 +79,10 @@ class RolloutTable:
         for criterion in self._criteria:
             for tag in criterion.tags:
                 tags.setdefault(tag, []).append(criterion.name)
-        # Criteria that only rows have are known by their answers.
+        # A row may have a rubric of its own. The tags of its criteria are saved with its verdicts.
         query = "SELECT DISTINCT criterion, tags FROM verdicts WHERE tags IS NOT NULL"
-        for name, text in self._file.select(query):
-            for tag in json.loads(text):
+        for name, tags_as_json in self._file.select(query):
+            for tag in json.loads(tags_as_json):
                 names = tags.setdefault(tag, [])
                 if name not in names:
                     names.append(name)
@@ -98,7 +98,7 @@ class RolloutTable:
         return [name for name in names if name not in _NAMED_FIELDS]
 
     def list_constant_columns(self) -> list[str]:
-        """Return the columns that have the same value in all rows, which tell nothing."""
+        """Return the columns that have the same value in all rows, so that the page can hide them."""
         names = ("sample", "task", "seconds", "cost")
         tests = ", ".join(f"min({name}) IS max({name})" for name in names)
         [results] = self._file.select(f"SELECT {tests} FROM rollouts")
