@@ -41,9 +41,10 @@ def reward_func_of(
     end_tokens: Sequence[str] = END_TOKENS,
     monitor: RewardMonitor | None = None,
 ) -> Callable[[Sequence[str], Sequence[str], Sequence[Any]], dict[str, Any]]:
-    """Return a `reward_func(queries, prompts, labels)` for this rubric; a label is the rollout's `answer`.
+    """Return a `reward_func(queries, prompts, labels)` for this rubric.
 
-    A response ends before the special tokens of the `tokenizer` (of transformers) and before `end_tokens`.
+    A query is a prompt with its response, and a label is the rollout's `answer`. A response ends
+    before the special tokens of the `tokenizer` (of transformers) and before `end_tokens`.
     """
     check_policy(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
     special_tokens: Sequence[str] = ()
@@ -109,7 +110,10 @@ def read_label(label: Any) -> dict[str, Any]:
 def make_openrlhf_reply(
     results: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
 ) -> dict[str, Any]:
-    """Return `rewards`, `scores` between 0 and 1, and `extra_logs` with a column for every part."""
+    """Return `rewards`, `scores` between 0 and 1, and `extra_logs` with a column for every criterion.
+
+    Unscored rollouts are filled in by the policy `unscored`.
+    """
     logs: dict[str, list[float | None]] = {}
     for parts in fill_parts(results, unscored, groups):
         for name, value in parts.items():

@@ -101,6 +101,7 @@ class Step:
     judge: JudgeSource | None = None
 
     def __post_init__(self) -> None:
+        """Raise `RubricError` for options that do not fit the rubric or the trainer."""
         if self.value not in ("reward", "score"):
             raise RubricError(f"value is {self.value!r}: give 'reward' or 'score'")
         if self.timeout is not None and not self.timeout > 0:
@@ -266,7 +267,9 @@ class Step:
         if self._is_remote:
             # A server reads the rubrics of rows itself, since it has the judge.
             return await rubric.score(rollouts)
-        return await self._rows.around(rubric).score(rollouts)
+        # Rows with a rubric of their own are scored by that one, and the others by this one.
+        row_rubrics = self._rows.around(rubric)
+        return await row_rubrics.score(rollouts)
 
     def make_unscored(self, error: str, version: str = "") -> Scored:
         """Return the result of a rollout that could not be scored."""
@@ -301,7 +304,7 @@ async def watch_results(
     *,
     is_step: bool = False,
 ) -> dict[str, float]:
-    """Show results to a monitor, and return the signs that it sees."""
+    """Pass results to a monitor, and return its signs; empty if its step is not complete."""
     parts: list[dict[str, float | None]] = []
     for result in results:
         # Without shaping, the outcome is the reward itself, and would explain all of it.
@@ -321,15 +324,16 @@ def fill_rewards(
 def fill_parts(
     results: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
 ) -> list[dict[str, float | None]]:
-    """Return the parts of each rollout, with a number for each that has no answer.
+    """Return the parts of each rollout, with a number for each criterion that has no answer.
 
     Trainers average these columns and train on them, and a single NaN or gap spoils them. The
     number is 0, as in the sum of the reward. With `group_mean` it is the mean of the answers in the
-    group; with `drop` it stays None.
+    group, or 0 if there are none; with `drop` it stays None.
     """
     if unscored == "drop":
         return [dict(result.parts) for result in results]
     group_of_result = groups or [None] * len(results)
+    # The answers of each group on each criterion; empty if their means are not needed.
     answers: defaultdict[tuple[Hashable, str], list[float]] = defaultdict(list)
     if unscored == "group_mean":
         for result, group in zip(results, group_of_result, strict=True):

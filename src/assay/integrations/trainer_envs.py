@@ -261,6 +261,7 @@ def as_skyrl_env(
             return prompt, {}
 
         def step(self, action: str) -> dict[str, Any]:
+            """Add a turn of the model; return the reply of the environment, and the turn's reward."""
             replies = run_sync(self.dialogue.add(action))
             self.turns = self.dialogue.turns
             is_last = self.dialogue.is_over

@@ -111,7 +111,7 @@ class _Reward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Return the reward of each completion, and log its parts.
+        """Return the reward of each completion, and log the values of its criteria.
 
         TRL passes `log_extra` and `log_metric`, which write to its table and its metrics, and the
         columns of the dataset.
@@ -141,6 +141,7 @@ class _Reward:
         sizes = Counter(groups).values()
         if self.group_size is not None:
             for size in sizes:
+                # A prompt may occur several times in a batch, as several groups.
                 if size % self.group_size:
                     raise RubricError(
                         "a check compares the rollouts of a group, and there are "
@@ -271,11 +272,11 @@ def _log_results(
     log_extra: Callable[[str, list[Any]], None] | None,
     log_metric: Callable[[str, float], None] | None,
 ) -> None:
-    """Write all parts into TRL's table and metrics, and the number of unscored rollouts into the log.
+    """Write the values of the criteria into TRL's table and metrics, and log how many are unscored.
 
-    The keys are the same in every step: ranks gather them in turn, and a column of the table that
-    is shorter than the others ends the training. A part without any answer is NaN in the metrics,
-    and TRL ignores it in its means.
+    `names` are the parts of the results: the outcome and the criteria. The keys are the same in every step: ranks gather them in turn, and a column of the table that
+    is shorter than the others ends the training. A criterion without any answer is NaN in the
+    metrics, and TRL ignores it in its means.
     """
     errors = [result.error for result in results if result.reward is None]
     if errors:

@@ -630,6 +630,7 @@ class Bare(PerCriterionGrader):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> list[Score]:
+        """Ask about each criterion in a call of its own, without the protection of other graders."""
         text = f"Text:\n{judge_input.text}\n\n"
         if judge_input.query:
             text = f"Question:\n{judge_input.query}\n\n{text}"

@@ -139,6 +139,7 @@ class EnvGroupRubric(Rubric):
         self.all_reward_names = sorted(names)
 
     async def score_group(self, states: Any, **options: Any) -> Any:
+        # All rollouts of a group are about one example, so they have the same environment.
         rubric = self._find_rubric(states[0])
         return None if rubric is None else await rubric.score_group(states, **options)
 

@@ -123,8 +123,9 @@ class Environment(envs.Environment):
         if message_type is None:
             keeps_text = type(self).keeps_text
         self.keeps_text = compat.strict and keeps_text
+        # As in verifiers: examples are numbered, and columns such as `image` are not put into prompts.
         self.reader_options = {"numbered": True, "media": False, "shots_in_prompts": compat.strict}
-        self.scores_failures = not compat.strict
+        self.scores_failures = not compat.strict  # verifiers scores failed rollouts
         # Before 0.1.8 a subclass defined `rollout(client, model, prompt, answer, ...)`.
         self._rollout_takes_fields = "prompt" in signature(self.rollout).parameters
         self.env_args = options.pop("env_args", None) or {}
@@ -169,6 +170,7 @@ class Environment(envs.Environment):
         await self.cleanup(state)
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
+        """Call a hook of a rollout with its state, its task and its resources, or a teardown hook."""
         # A hook with a parameter `env` gets its arguments by name. Any other one gets the state,
         # whatever its parameter is called; teardown hooks get nothing.
         if "env" in signature(hook).parameters:
@@ -325,11 +327,13 @@ class Environment(envs.Environment):
     # One rollout.
 
     def as_messages(self, value: object, where: str) -> list[Message]:
+        """Return a text or a chat as messages whose fields are attributes, too."""
         return to_typed_chat(value, where)
 
     async def init_state(
         self, input: Any, client: Any, model: Any, sampling_args: Any = None
     ) -> State:
+        """Return the state at the start of a rollout, with a model to ask for any kind of client."""
         settings = sampling_args or self.sampling_args
         custom_client = model_clients.find_custom_client(client)
         if custom_client is not None:
@@ -352,6 +356,7 @@ class Environment(envs.Environment):
         return state
 
     def tools_of(self, state: State) -> tuple[DeclaredTool, ...]:
+        """Return the tools of a rollout: those that `setup_state` has set, or the environment's."""
         # Before 0.1.11, `setup_state` could set the tools of a rollout as `state["oai_tools"]`, or
         # in the state's `info`.
         tools = _read_tools(state.get("oai_tools"))
@@ -783,6 +788,7 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
         await self.cleanup(state)
 
     async def _run_dialogue(self, state: State) -> State:
+        """Take turns until the rollout ends, for at most `timeout_seconds`."""
         deadline = asyncio.timeout(self.timeout_seconds)
         try:
             async with deadline:
@@ -794,6 +800,7 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
         return state
 
     async def _take_turn(self, state: State) -> None:
+        """Take a turn. If the prompt is too long, the rollout ends, and is scored as it is."""
         try:
             await super()._take_turn(state)
         except records.OverlongPromptError:
@@ -804,6 +811,7 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
     async def add_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state: State, prompt_messages: Any, response: Any
     ) -> None:
+        """Add a response of the model, which was asked these messages, to the trajectory."""
         message = to_chat_message(response.message)
         finish_reason = "length" if response.message.get("is_truncated") else "stop"
         await self._add_step(state, prompt_messages, message, response, finish_reason)

@@ -41,7 +41,10 @@ _SOURCES: dict[str, dict[str, Any]] = json.loads(
 def load_example_dataset(
     name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0
 ) -> Any:
-    """Load a well-known data set, with the columns `question` and `answer`; with `n`, that many random rows."""
+    """Load a well-known data set, with the columns `question` and `answer`.
+
+    With `n`, that many random rows are returned.
+    """
     preprocess = get_preprocess_fn(name, seed)
     source = _SOURCES[name]
     datasets = import_extra("datasets", "example data")
@@ -49,7 +52,7 @@ def load_example_dataset(
     for subset in source.get("subsets", [None]):
         parts.append(datasets.load_dataset(source["path"], subset, split=split or source["split"]))
     dataset = datasets.concatenate_datasets(parts)
-    if "only" in source:
+    if "only" in source:  # only rows whose column starts with this text
         [(column, start)] = source["only"].items()
         dataset = dataset.filter(methodcaller("startswith", start), input_columns=[column])
     if n is not None and n > 0:
@@ -74,21 +77,24 @@ def _preprocess_row(source: dict[str, Any], seed: int, row: dict[str, Any]) -> d
     answer = row[source["answer"]]
     options: Any = row.get(source.get("options", ""))
     if "shuffled" in source:
+        # The right answer and the columns with wrong ones, in the same order in every run. In
+        # verifiers the order differs from run to run.
         options = [answer, *(row[column] for column in source["shuffled"])]
-        # In the same order in every run; in verifiers the order differs.
         random.Random(f"{seed} {question}").shuffle(options)
         answer = options.index(answer)
     if options:
         lines = [f"Question: {question}\n"]
         lines += map("{}: {}".format, "ABCDEFGHIJ", options)
         question = "\n".join(lines)
-        if isinstance(answer, int):
+        if isinstance(answer, int):  # the index of the right option
             answer = "ABCD"[answer]
+    # Options that the row itself has letters for.
     labelled_options = row.get(source.get("labelled", ""))
     if labelled_options:
         lines = [f"Question: {question}\n\nChoices:"]
         lines += map("{}. {}".format, labelled_options["label"], labelled_options["text"])
         question = "\n".join(lines)
+    # How to get the answer out of the text of its column.
     extract = source.get("extract")
     if extract == "int":
         answer = str(int(answer))

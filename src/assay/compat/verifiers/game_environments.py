@@ -235,6 +235,7 @@ class TextArenaEnv(MultiTurnEnv):
         return train_rows, eval_rows or None
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
+        """Start a game with the secret word of the example."""
         state["ta_env"] = await _call_with_timeout(
             self.seconds_per_call, deepcopy, self.ta_env, {**self.shared_memo}
         )

@@ -17,6 +17,7 @@ def install() -> None:
         raise ImportError(
             "verifiers itself is already imported: call install() before anything that imports it"
         )
+    # Our modules under their names, too. All modules that verifiers has were created with ours.
     for name, module in list(sys.modules.items()):
         if name == OUR_NAME or name.startswith(f"{OUR_NAME}."):
             their_name = name.replace(OUR_NAME, THEIR_NAME, 1)

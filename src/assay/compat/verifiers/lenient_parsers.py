@@ -38,6 +38,7 @@ class ThinkParser(Parser, assay.ThinkParser):
         return self.extract_fn(answer.strip() if closing_tag else "")
 
     def format_score(self, completion: Messages | None) -> float:
+        """Return the share of assistant messages that are reasoning followed by something."""
         if compat.strict:
             return super().format_score(completion)
         return average_score(completion, _starts_with_reasoning)
@@ -54,6 +55,7 @@ class MaybeThinkParser(Parser, assay.MaybeThinkParser):
     """Reads the text after the last `</think>`, or the whole text if there is no such tag."""
 
     def parse(self, text: Messages) -> Any:
+        """Return the answer; unlike in strict mode, unfinished reasoning is taken as the answer."""
         if compat.strict:
             return super().parse(text)
         answer = completion_text(text).rpartition(CLOSING_TAG)[2]
@@ -102,10 +104,11 @@ class XMLParser(Parser, assay.XMLParser):
         return None
 
     def format_score(self, completion: Messages | None) -> float:
+        """Return how well the assistant messages keep the format, from 0 to 1."""
         if compat.strict:
             return super().format_score(completion)
         if isinstance(completion, str):
-            return 0.0
+            return 0.0  # verifiers only looks at messages
         return average_score(completion, self._score_format_as_verifiers)
 
     def _score_format_as_verifiers(self, text: str) -> float:

@@ -81,6 +81,7 @@ class SdkClient:
         return resolve_client(client_or_config)
 
     def __init_subclass__(cls) -> None:
+        # The methods that a subclass would override are never called.
         raise TypeError(
             f"{cls.__name__} is derived from the client for one API: derive it from vf.Client, "
             "and write all of its methods"
@@ -232,6 +233,7 @@ class ConfiguredModel(ModelUnderTest):
         super().__init__(None, model, sampling_args, at_once=at_once, price=price)
 
     def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
+        """Return the model to ask, which sends the sampling arguments in `extra` with every call."""
         config = self.config
         if config.client_type == "anthropic_messages":
             return super()._make_model(self._sdk_client, model, extra)
@@ -258,6 +260,7 @@ class ConfiguredModel(ModelUnderTest):
         return resolve_client(self.config)
 
     def __getattr__(self, name: str) -> Any:
+        # An attribute of the SDK's client.
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         return getattr(self._sdk_client, name)
@@ -283,6 +286,7 @@ class ModelRotation:
         ] = {}  # by the example's id, in the order of their first rollouts
 
     def __call__(self, example: Mapping[str, Any]) -> ModelUnderTest:
+        """Return the model for a rollout of an example, whose number is its `sample`."""
         turn = self._turns.setdefault(str(example["example_id"]), len(self._turns))
         sample = example.get("sample")
         if type(sample) is int:

@@ -118,7 +118,8 @@ class Rubric(HasHooks, assay.Rubric):
     @_plan.setter
     def _plan(self, plan: Plan) -> None:
         functions = [criterion for criterion in plan.criteria if not criterion.judged]
-        # The lists are changed in place, since a program may hold them.
+        # The lists are changed in place, since a program may hold them. `vars`, since the first time
+        # there are only the empty tuples of the class.
         vars(self).setdefault("funcs", [])[:] = [criterion.check for criterion in functions]
         vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in functions]
         # With copies of the lists, to see later whether they have changed.
@@ -158,6 +159,7 @@ class Rubric(HasHooks, assay.Rubric):
         grader: Grader | None = None,
         called_method: ScoringMethod = "score",
     ) -> list[EvaluationReport]:
+        """Score rollouts after adapting them to functions for verifiers."""
         adapted = [self._adapt_rollout(rollout) for rollout in rollouts]
         return await super().score_all(adapted, grader, called_method)
 
@@ -178,7 +180,7 @@ class Rubric(HasHooks, assay.Rubric):
         """Score a group of states; each by itself if the evaluation scores independently."""
         if not scores_independently.get():
             return await super().reports_on_group(states, grader)
-        self._raise_if_group_needed()
+        self._raise_if_group_needed()  # a function that compares rollouts cannot be called
 
         async def score_alone(state: MutableMapping[str, Any]) -> EvaluationReport:
             [report] = await self._score_states([state], "score_rollout", grader)
@@ -226,6 +228,7 @@ class Rubric(HasHooks, assay.Rubric):
             return {}
 
     def _find_class_objects(self, rollouts: Sequence[Rollout]) -> Mapping[str, Any]:
+        """Return the class objects, and what programs provide for functions of a group."""
         objects = super()._find_class_objects(rollouts)
         if self.group_score_object_providers or self._overrides("group_score_objects"):
             states = [rollout.state for rollout in rollouts]
@@ -237,10 +240,11 @@ class Rubric(HasHooks, assay.Rubric):
         return any(getattr(type(self), method) is not getattr(Rubric, method) for method in methods)
 
     def _read_criteria(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
+        """Return functions as criteria; those without a name are called as in verifiers."""
         criteria: list[Criterion] = []
         for criterion in super()._read_criteria(funcs, weights):
             if not criterion.name and not criterion.judged:
-                criterion = criterion.with_fields(name="<lambda>")  # its name in verifiers
+                criterion = criterion.with_fields(name="<lambda>")
             criteria.append(criterion)
         return criteria
 
@@ -249,6 +253,7 @@ class Rubric(HasHooks, assay.Rubric):
         return Parser() if type(parser) is assay.Parser else parser
 
     def _read_completion(self, completion: object) -> Any:
+        """Return a completion as functions get it."""
         # A list is not checked, and may be empty: a rollout may end before the model is asked.
         if isinstance(completion, list):
             return cast("Any", completion)
@@ -257,7 +262,10 @@ class Rubric(HasHooks, assay.Rubric):
     def _choose_outputs(
         self, reports: Sequence[EvaluationReport]
     ) -> Sequence[tuple[float | None, Mapping[str, float]]]:
-        """Return the reward and the metrics that are written into the state of each rollout."""
+        """Return the reward and the metrics that are written into the state of each rollout.
+
+        The reward is what the answered criteria sum to. Unscored rollouts are warned of once.
+        """
         # If no weighted criterion applies to a rollout, nothing is missing.
         unscored = sum(report.applies and not report.scored for report in reports)
         if unscored and not self._has_warned:
@@ -378,6 +386,7 @@ class Rubric(HasHooks, assay.Rubric):
         return self._list_weights(of_group_functions=True)
 
     def _list_weights(self, *, of_group_functions: bool) -> list[float]:
+        """Return the weights of the functions that are called for groups, or of the others."""
         weights: list[float] = []
         for function, weight in zip(self.funcs, self.weights, strict=False):
             if self._is_group_func(function) is of_group_functions:
@@ -396,7 +405,7 @@ class Rubric(HasHooks, assay.Rubric):
     # Hooks.
 
     def add_cleanup_handler(self, handler: Callable[..., Any]) -> None:
-        """Call this function, too, when a rollout is scored; its `cleanup_priority` is its place."""
+        """Call this function, too, after a rollout is scored, in the order of `cleanup_priority`."""
 
         def sort_key(hook: Callable[..., Any]) -> tuple[int, str]:
             return -getattr(hook, "cleanup_priority", 0), hook.__name__
@@ -405,7 +414,8 @@ class Rubric(HasHooks, assay.Rubric):
         self.hooks["cleanup"].sort(key=sort_key)
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
-        if not args:  # a teardown hook
+        """Call a cleanup hook with what it takes of a state, or a teardown hook with nothing."""
+        if not args:
             return await super().call_hook(hook)
         [state] = args
         return await self._call_cleanup_handler(hook, state)
@@ -519,6 +529,7 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
     def _collect_values(
         self, prompt: Any, completion: Any, answer: Any, fields: Mapping[str, Any]
     ) -> dict[str, str]:
+        """Return the values of the placeholders in the judge's prompt."""
         values = super()._collect_values(prompt, completion, answer, fields)
         if self._asks_as_verifiers:
             values["question"] = _read_last_content(prompt)
@@ -593,6 +604,7 @@ class ToolRubric(Rubric, presets.ToolRubric):
         return [convert_func_to_oai_tool(tool) for tool in self.tools]
 
     def _make_criteria(self, weights: Sequence[float] | None) -> list[Criterion]:
+        """Return the criteria: without weights, metrics that count calls."""
         if weights is not None:
             return super()._make_criteria(weights)
         criteria = [Criterion.of(self.total_tool_calls, 0.0)]

@@ -366,6 +366,7 @@ class SandboxEnv(StatefulToolEnv):
         return self.sandbox_request.model_copy()
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
+        """Create the sandbox of a rollout. The first command waits until it is ready."""
         try:
             sandbox = await self.with_retry(self.sandbox_client.create)(
                 self.get_sandbox_request(state)
@@ -384,6 +385,7 @@ class SandboxEnv(StatefulToolEnv):
     def update_tool_args(
         self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any
     ) -> Any:
+        """Add the sandbox of the rollout to the arguments of `bash`."""
         if tool_name != "bash":
             return tool_args
         return {
@@ -435,6 +437,7 @@ class SandboxEnv(StatefulToolEnv):
 
     @cleanup
     async def destroy_sandbox(self, state: State) -> None:
+        """Delete the sandbox of a rollout."""
         await self.post_rollout(state)
         if state.get("sandbox_id") is not None:
             try:
@@ -474,6 +477,7 @@ class SandboxEnv(StatefulToolEnv):
 
     @teardown
     async def teardown_sandbox_client(self) -> None:
+        """Close the client of the sandboxes, if it can be closed."""
         if hasattr(self.sandbox_client, "teardown"):
             await await_if_needed(self.sandbox_client.teardown())
 
@@ -491,12 +495,14 @@ class PythonEnv(SandboxEnv):
         self.remove_tool(self.bash)
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
+        # The code so far, for our own engine; or the folder of the Python process in a sandbox.
         state["python_state"] = {"cells": [], "worker": None}
         return await super().setup_state(state, **kwargs)
 
     def update_tool_args(
         self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any
     ) -> Any:
+        """Add the sandbox of the rollout, and the state of its Python process, for `python`."""
         arguments = super().update_tool_args(tool_name, tool_args, messages, state, **kwargs)
         if tool_name != "python":
             return arguments
@@ -642,11 +648,9 @@ class MCPEnv(ToolEnv):
                     call_in_thread, arguments, is_async=True, seconds=self.tool_seconds
                 )
             except Exception as error:
-                # If the server is gone, every rollout that follows would fail, as if its model had
-                # made a mistake.
-                try:
-                    await asyncio.wait_for(self._thread.start(session.send_ping()), PING_SECONDS)
-                except Exception:  # noqa: BLE001 - whatever the package raises if there is no answer
+                # An error of the tool is shown to the model. But if the server is gone, that would
+                # look as if the model of every later rollout had made a mistake.
+                if not await self._is_alive(session):
                     raise InfraError(
                         f"the MCP server of the tool {name!r} is gone: {describe_error(error)}"
                     ) from error
@@ -663,9 +667,18 @@ class MCPEnv(ToolEnv):
         tool_def = Tool(name=name, description=call.__doc__, parameters=schema)
         self.tool_defs = [*(self.tool_defs or ()), tool_def]
 
+    async def _is_alive(self, session: Any) -> bool:
+        """Return whether a server answers a ping."""
+        try:
+            await asyncio.wait_for(self._thread.start(session.send_ping()), PING_SECONDS)
+        except Exception:  # noqa: BLE001 - whatever the package raises if there is no answer
+            return False
+        return True
+
     async def call_tool(
         self, tool_name: str, tool_args: dict[str, Any], tool_call_id: str, **kwargs: Any
     ) -> Any:
+        """Call the tool of a server, and return its result or its error as a message to the model."""
         content = f"Error: Tool '{tool_name}' not found"
         try:
             if tool_name in self.tool_map:
@@ -686,5 +699,6 @@ class MCPEnv(ToolEnv):
 
 
 def _end_servers(thread: LoopThread, serving: "Future[None]") -> None:
+    """Stop the thread of the connections, and wait until the servers have ended."""
     thread.stop()
     wait([serving], timeout=CONNECT_SECONDS)

@@ -296,7 +296,8 @@ def from_raw_content_part(part: Any) -> Any:
     for name, value in part.items():
         # A part from a table has a cell, which may be None, for every field that any part has.
         if value is not None:
-            fields[name] = AttributeRecord(value) if _get_fields(value) else value
+            is_record = bool(_get_fields(value))  # such as `{"url": "..."}`
+            fields[name] = AttributeRecord(value) if is_record else value
     return part_class(fields)
 
 
