@@ -78,7 +78,7 @@ class CriterionAbout:
 
     @classmethod
     def of(cls, criterion: Criterion) -> "CriterionAbout":
-        """Return what a run saves of a criterion."""
+        """Return what a run saves of a criterion: its attributes, and hashes to recognize it."""
         check = criterion.check
         values: dict[str, Any] = {name: getattr(criterion, name) for name in _COPIED_ATTRIBUTES}
         if is_scorer(check):  # a nested rubric
@@ -89,8 +89,8 @@ class CriterionAbout:
             spec = getattr(check, "spec", None)
             values["check"] = to_jsonable(spec()) if callable(spec) else get_qualified_name(check)
         values |= {
-            "hash": criterion.content_hash,
-            "question": criterion.question_hash,
+            "hash": criterion.content_hash,  # of the whole criterion
+            "question": criterion.question_hash,  # of only what decides the answer
             "when": bool(criterion.when),
         }
         return cls(**values)
@@ -311,15 +311,16 @@ class RunAbout:
         return "" if self.rubric is None else self.rubric.hash
 
     def differences(self, other: "RunAbout") -> list[str]:
-        """Describe why the other run cannot resume this one; an empty list if it can."""
+        """Return reasons why the other run cannot continue this one; an empty list if it can."""
         differences: list[str] = []
         for name in ("kind", "model", "judge"):
-            before, after = getattr(self, name), getattr(other, name)
+            before = getattr(self, name)
+            after = getattr(other, name)
             if before != after:
                 differences.append(f"{name} was {before}, and is {after}")
         if self.rubric is not None and other.rubric is not None:
             differences += self.rubric.differences(other.rubric)
-        elif self.rubric is not None:
+        elif self.rubric is not None:  # in the other run, every row brings its own
             differences.append("the run had its own rubric")
         elif other.rubric is not None:
             differences.append("the run did not have its own rubric")
@@ -417,7 +418,8 @@ def _list_judges(rubric: Any) -> list[str]:
     names: list[str] = []
     for inner in _list_rubrics(rubric):
         grader = getattr(inner, "grader", None)
-        if isinstance(grader, Grader) and Traits.of(inner).asks:
+        has_judged_criteria = Traits.of(inner).asks
+        if has_judged_criteria and isinstance(grader, Grader):
             names.append(judge_name(grader))
     return list(dict.fromkeys(names))
 

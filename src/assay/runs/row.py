@@ -248,8 +248,8 @@ class CriterionColumns(NamedTuple):
     verdict_if_true: str | None
 
 
-# The forms of an answer that has more than a number.
-_RECORDS = (Score, CriterionReport)
+# The types of an answer that has more than a number.
+_ANSWER_RECORDS = (Score, CriterionReport)
 
 
 class SavedRow(TypedDict, total=False):
@@ -291,14 +291,14 @@ class RowForm:
         """
         self._judge = None if judge is None else encodable(judge)
         self._criteria = criteria
-        # The criteria object of a report that was found to equal ours. Nearly all reports of a run
-        # have the same object, so comparing objects is usually enough.
-        self._equal_criteria = criteria
-        self._columns = self._make_columns(criteria, is_own=False)
+        # A sequence of criteria that was found to match `self._criteria`. Nearly all reports of a run
+        # have the same one, so comparing the objects is usually enough.
+        self._matched_criteria = criteria
+        self._columns_of_criteria = self._make_columns(criteria, is_own=False)
         counted = [criterion for criterion in criteria if criterion.counts]
         self._has_judged = any(criterion.judged for criterion in criteria)
-        # The fields of the usual report, which has all answers and nothing special. Reports save
-        # only the fields that differ from these.
+        # The values that reports usually have, if all criteria are answered and nothing is special.
+        # Only other values are saved with a report.
         gain, loss = stakes([criterion.weight for criterion in counted])
         usual = {
             "gain": gain,
@@ -315,7 +315,7 @@ class RowForm:
             "step_rewards": None,
             "version": version,
         }
-        self._usual = tuple(usual[name] for name in _DERIVED_FIELDS)
+        self._usual_values = tuple(usual[name] for name in _DERIVED_FIELDS)
 
     def save(self, row: Row, fields: SerializedFields | None = None) -> SavedRollout:
         """Return a row as a run saves it, so that `read` can always read it.
@@ -327,6 +327,7 @@ class RowForm:
         if not 0 <= row.sample <= LARGEST_SAMPLE:
             raise RunRefused(f"a row has the sample {row.sample}: give 0 to {LARGEST_SAMPLE}")
         fields_text, altered = serialize_fields(row.fields) if fields is None else fields
+        # The head is all that is saved of a row except its fields.
         head, head_text = self._make_head(row, altered)
         problem = self._find_problem(head)
         if problem is not None:
@@ -370,10 +371,10 @@ class RowForm:
         )
 
     def _list_verdicts(self, row: Row) -> tuple[list[SavedVerdict], list[SavedNumber]]:
-        """Return the answers to the criteria of a row for the table `verdicts`.
+        """Return the answers to the criteria of a row as rows of the table `verdicts`.
 
-        Answers that are only a number are returned separately, as the second list: most answers are,
-        and they are saved faster.
+        Most answers are only a number that code returned. These are the second list, since fewer
+        columns are saved for them, which is faster. All others are the first list.
         """
         verdicts: list[SavedVerdict] = []
         numbers: list[SavedNumber] = []
@@ -386,17 +387,19 @@ class RowForm:
             questions = answers = report.lines
         else:
             questions, answers = report.criteria, report.answers
-        if questions is self._equal_criteria and not is_own:
-            all_columns = self._columns
+        # What is known before the answers: one entry per criterion. If the criteria are those of the
+        # run, as in nearly every row, it was made before.
+        if questions is self._matched_criteria and not is_own:
+            all_columns = self._columns_of_criteria
         else:
             all_columns = self._make_columns(questions, is_own=is_own)
         # The message of an error may quote a key or a password, and so may a reason beside it.
         has_errors = bool(row.errors)
         for columns, answer in zip(all_columns, answers, strict=True):
-            if isinstance(answer, _RECORDS):
+            if isinstance(answer, _ANSWER_RECORDS):
                 verdicts.append(_make_verdict(columns, answer, has_errors=has_errors))
                 continue
-            verdict = None
+            verdict = None  # the answer is a number, or True or False, which have a verdict
             if isinstance(answer, bool):
                 verdict = columns.verdict_if_true if answer else columns.verdict_if_false
             number = (columns.position, columns.criterion, float(answer), verdict)
@@ -468,7 +471,10 @@ class RowForm:
             return head, as_text(head)
 
     def _find_problem(self, head: dict[str, Any]) -> str | None:
-        """Return why a row with these saved values could not be read back; None if it could."""
+        """Return why a row could not be read back; None if it could.
+
+        `head` is what is saved of the row except its fields, which cannot be a problem.
+        """
         try:
             form_of(SavedRow).validate_python(head, strict=True)
             for name in ("spent", "spent_on_model"):
@@ -524,9 +530,10 @@ class RowForm:
     def shorten(self, report: EvaluationReport) -> dict[str, Any]:
         """Return a report as JSON values, without what the criteria of the run already say.
 
-        Values that differ from those of the usual report are under `report`.
+        The result has the `score`, the `reward`, the `answers` and, under `report`, other values
+        that differ from those that reports of this run usually have.
         """
-        answers: list[Any] | None = None
+        answers: list[Any] | None = None  # stays None if there are neither answers nor lines
         if report.answers is not None and self._has_our_criteria(report):
             answers = [
                 _shorten_score(answer) if type(answer) is Score else answer
@@ -543,10 +550,13 @@ class RowForm:
         }
         unusual: dict[str, Any] = {}
         values = _get_derived_fields(report)
-        if values != self._usual:
-            for name, value, usual_value in zip(_DERIVED_FIELDS, values, self._usual, strict=True):
+        if values != self._usual_values:
+            for name, value, usual_value in zip(
+                _DERIVED_FIELDS, values, self._usual_values, strict=True
+            ):
                 if value != usual_value:
                     unusual[name] = value
+        # Usually the score by the judge is the reward, if there is any judged criterion.
         usual_llm_score = report.raw_score if self._has_judged else None
         if report.llm_raw_score != usual_llm_score:
             unusual["llm_raw_score"] = report.llm_raw_score
@@ -557,14 +567,17 @@ class RowForm:
         return shortened
 
     def _has_our_criteria(self, report: EvaluationReport) -> bool:
-        """Return whether the criteria of a report make the same lines as those of the run."""
+        """Return whether the criteria of a report equal those of the run, as far as lines show them.
+
+        Then the report can be saved as its answers, without its lines.
+        """
         criteria = report.criteria
-        if criteria is self._equal_criteria:  # as in nearly every row
+        if criteria is self._matched_criteria:  # as in nearly every row
             return True
         lines = [_get_line_attributes(criterion) for criterion in criteria]
         if lines != [_get_line_attributes(criterion) for criterion in self._criteria]:
             return False
-        self._equal_criteria = criteria
+        self._matched_criteria = criteria
         return True
 
     def _shorten_line(self, position: int, line: CriterionReport) -> Any:
@@ -579,9 +592,9 @@ class RowForm:
         return _dump_line(line)
 
     def read_report(self, data: Mapping[str, Any]) -> EvaluationReport:
-        """Return the report from what `shorten` returned, as `data`."""
-        # Begin with the usual report, and replace what was saved because it differs.
-        values: dict[str, Any] = dict(zip(_DERIVED_FIELDS, self._usual, strict=True))
+        """Return the report that `shorten` has converted to `data`."""
+        # `shorten` leaves out values that reports usually have, so begin with those.
+        values: dict[str, Any] = dict(zip(_DERIVED_FIELDS, self._usual_values, strict=True))
         if data["answers"] is not None:
             answers = [_read_answer(answer) for answer in data["answers"]]
             has_lines = any(isinstance(answer, dict) for answer in answers)
@@ -597,9 +610,9 @@ class RowForm:
                 values["report"] = lines
         values["score"] = data["score"]
         values["raw_score"] = data["reward"]
-        values["llm_raw_score"] = data["reward"] if self._has_judged else None
-        values |= data.get("report", {})
-        values["vetoed_by"] = tuple(values["vetoed_by"])
+        values["llm_raw_score"] = data["reward"] if self._has_judged else None  # usually
+        values |= data.get("report", {})  # the values that differ from the usual ones
+        values["vetoed_by"] = tuple(values["vetoed_by"])  # JSON has it as a list
         return EvaluationReport(**values)
 
 
@@ -688,10 +701,10 @@ def is_encodable(text: str) -> bool:
 def _make_verdict(
     columns: CriterionColumns, answer: Score | CriterionReport, *, has_errors: bool
 ) -> SavedVerdict:
-    """Return an answer as a row of the table `verdicts`, which begins with these `columns`.
+    """Return an answer as a row of the table `verdicts`.
 
-    `has_errors` says that the row has errors. Their messages, and what quotes them, may hold
-    secrets, which are removed.
+    `columns` are what all answers to the same criterion have in common. `has_errors` says that some
+    criterion of the rollout has an error. Errors may quote secrets, so these are removed then.
     """
     reason = answer.reason or None
     error = answer.error

@@ -382,8 +382,11 @@ def _insert_new(
 ) -> tuple[int, int] | None:
     """Insert rollouts with their verdicts and calls, if none of them is saved yet.
 
-    Return the next id and the next place in the data; None if nothing was inserted, because one is
-    saved. Nearly all rollouts are new, and to look for each of them takes a quarter longer.
+    The rollouts get the ids from `next_id` on. Those that do not name their place in the data get
+    the places from `next_row` on. Return both numbers for the next rollouts; None if nothing was
+    inserted, because at least one rollout is saved already.
+
+    Nearly all rollouts are new. To look for each of them before would take a quarter longer.
     """
     rows: list[tuple[Any, ...]] = []
     verdicts: list[tuple[Any, ...]] = []
@@ -399,7 +402,7 @@ def _insert_new(
     connection.execute("SAVEPOINT new")
     try:
         connection.executemany(_INSERT_ROLLOUT, rows)
-    except sqlite3.IntegrityError:
+    except sqlite3.IntegrityError:  # a rollout of the same example and sample is saved
         connection.execute("ROLLBACK TO new")
         connection.execute("RELEASE new")
         return None

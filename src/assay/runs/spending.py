@@ -132,6 +132,7 @@ class SpendingLog:
         ledger.on_change = self._save
 
     def _save(self) -> None:
+        """Save what the session has spent so far, in place of what was saved before."""
         ledger = self._ledger
         spent = Spending.of(ledger)
         amounts = {

@@ -199,7 +199,7 @@ class Mean:
         self._sizes += 2 * old_count + 1
 
     def _find_position(self, example: int) -> int:
-        """Return the position of an example in the arrays. If it is new, they are extended with zeros."""
+        """Return the position of an example in the arrays, with zeros there if it is new."""
         size = len(self._counts)
         position = self._positions.find(example, size)
         missing = position + 1 - size
@@ -209,13 +209,18 @@ class Mean:
         return position
 
     def merge(self, other: "Mean") -> None:
-        """Add the values of another mean, which has no example in common with this one."""
+        """Add the values of another mean, which has no example in common with this one.
+
+        All sums are over examples: `_total` is Σ S, `_squares` Σ S², `_cross` Σ n·S and `_sizes` Σ n²
+        for an example with n values, whose sum is S after the first value of all was subtracted from
+        each.
+        """
         if not other.count:
             return
         if not self.count:
             self._first = other._first
         # The other mean has subtracted its own first value from its values. To subtract ours instead,
-        # add `shift` to each. Then S becomes S + n·shift for an example with n values of sum S.
+        # add `shift` to each value. Then S becomes S + n·shift.
         shift = other._first - self._first
         # Σ (S + n·shift) = Σ S + shift·Σ n
         self._total += other._total + shift * other.count
