@@ -145,10 +145,14 @@ def test_words_are_read_by_the_rules_of_yaml_1_2(word, value):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("load", ["from_json", "from_yaml", "from_toml"])
-def test_twenty_thousand_criteria_load(load):
-    """And an error in the last is found at its line."""
-    size = 20_000
+@pytest.mark.parametrize(
+    ("load", "size"), [("from_json", 2_000), ("from_yaml", 20_000), ("from_toml", 2_000)]
+)
+def test_thousands_of_criteria_load(load, size):
+    """And an error in the last is found at its line.
+
+    The formats share all but their parsers, so one of them loads very many.
+    """
     entries = [{"requirement": f"States fact {i}", "weight": i % 7 + 1} for i in range(size)]
     if load == "from_toml":
         tables = (
@@ -165,6 +169,8 @@ def test_twenty_thousand_criteria_load(load):
     assert len(getattr(Rubric, load)(text)) == size
     lines = text.count("\n") + 1
     head, _, tail = text.rpartition("weight")
-    with pytest.raises(RubricFileError, match="criterion 20000: unknown field 'wieght'") as caught:
+    with pytest.raises(
+        RubricFileError, match=f"criterion {size}: unknown field 'wieght'"
+    ) as caught:
         getattr(Rubric, load)(f"{head}wieght{tail}")
     assert caught.value.line == lines
