@@ -1,7 +1,7 @@
 r"""Answers without a value (`0:0`, `x<x`, a lone `=`) equal nothing, and no answer equals two references."""
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
 
 import pytest
 
@@ -143,7 +143,9 @@ def lone_operators() -> Iterator[str]:
     """Up to three operators and nothing to apply them to, also with zeros between."""
     for operators in product(OPERATORS, repeat=2):
         yield " ".join(operators)
-    for first, second, third in product(OPERATORS, OPERATORS, OPERATORS[:17]):
+    # Every fourth: 17 and the 27 operators have no common divisor with 4, so every pair is there, as
+    # first and second, as second and third, and as first and third.
+    for first, second, third in islice(product(OPERATORS, OPERATORS, OPERATORS[:17]), 0, None, 4):
         yield f"{first} {second} {third}"
     for first, second in product(OPERATORS, OPERATORS):
         yield f"0{first}0{second}0"
@@ -176,7 +178,7 @@ def find_accepting(answers: list[str]) -> dict[str, list[str]]:
 )
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_degenerate_answer_is_accepted_for_more_than_its_own_value(family: str, step: int):
-    """About 20,000 answers against 30 references. `0=0` says 0, and `x<x` is true of no number."""
+    """About 10,000 answers against 30 references. `0=0` says 0, and `x<x` is true of no number."""
     answers, own_values = FAMILIES[family]
     accepting = find_accepting(list(dict.fromkeys(answers()))[::step])
     assert not {answer: found for answer, found in accepting.items() if len(found) > 1}
