@@ -222,6 +222,8 @@ def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
         verdicts: tuple[str, ...] = tuple(other.choices)
         if other.may_not_apply:
             verdicts = (*verdicts, NOT_APPLICABLE)
+        # A condition without verdicts needs one that passes. Several conditions on one criterion
+        # must hold together.
         needed = frozenset(condition.verdicts or _passing_verdicts(other))
         possible = remaining.get(other.name, frozenset(verdicts))
         remaining[other.name] = possible & needed

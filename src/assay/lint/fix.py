@@ -6,7 +6,7 @@ Values are changed in place in the text, so that every comment, blank line and q
 import codecs
 import difflib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -114,25 +114,8 @@ def fix_rubric(
             else:
                 changes[item.path] = changes[item.path]._replace(requirements=proposal)
 
-    names_in_conditions: set[str] = set()
-    for item in items:
-        for condition in item.criterion.verdict_conditions:
-            names_in_conditions.add(condition.criterion)
     editor = _Editor(node)
-    made: list[Change] = []
-    edits: list[Edit] = []
-    for change in changes.values():
-        name = change.item.criterion.name
-        if change.requirements and name in names_in_conditions:
-            # The name may be made from the requirement, and would change with it.
-            change = change._replace(name=name)
-        if change.requirements or change.choices:
-            try:
-                edits += editor.make_edits(change)
-            except RubricError as error:
-                notes.append(f"{change.item.name}: {error}")
-            else:
-                made.append(change)
+    made, edits, notes_of_edits = _make_all_edits(editor, _keep_names(changes.values(), items))
     fixed = editor.apply(made, edits)
     if made:
         rubric_at(fixed, allow_code=allow_code)  # raises if it is not a valid rubric any more
@@ -141,8 +124,45 @@ def fix_rubric(
         before=editor.text,
         after=fixed.document.text,
         changed=tuple(dict.fromkeys(change.item.name for change in made)),
-        notes=tuple(notes),
+        notes=(*notes, *notes_of_edits),
     )
+
+
+def _keep_names(changes: Iterable[Change], items: Sequence[PlacedCriterion]) -> list[Change]:
+    """Return changes that write down the names which the `when` of another criterion uses.
+
+    The name of a criterion may be made from its requirement, and would change with it.
+    """
+    names_in_conditions: set[str] = set()
+    for item in items:
+        for condition in item.criterion.verdict_conditions:
+            names_in_conditions.add(condition.criterion)
+    kept: list[Change] = []
+    for change in changes:
+        name = change.item.criterion.name
+        if change.requirements and name in names_in_conditions:
+            change = change._replace(name=name)
+        kept.append(change)
+    return kept
+
+
+def _make_all_edits(
+    editor: "_Editor", changes: Sequence[Change]
+) -> "tuple[list[Change], list[Edit], list[str]]":
+    """Return the changes that can be made in place, their edits, and notes on the other changes."""
+    made: list[Change] = []
+    edits: list[Edit] = []
+    notes: list[str] = []
+    for change in changes:
+        if not change.requirements and not change.choices:
+            continue
+        try:
+            edits += editor.make_edits(change)
+        except RubricError as error:
+            notes.append(f"{change.item.name}: {error}")
+        else:
+            made.append(change)
+    return made, edits, notes
 
 
 # What is certain.
@@ -209,6 +229,7 @@ async def _propose(
     async def propose_one(
         item_and_hits: tuple[PlacedCriterion, list[Hit]],
     ) -> tuple[str, ...] | str:
+        """Return the requirements for one criterion, or why there are none."""
         item, hits = item_and_hits
         criterion = item.criterion
         question = {

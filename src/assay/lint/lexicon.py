@@ -62,6 +62,7 @@ def _expand_names(text: str) -> str:
     fragments = word_lists("patterns.toml")["fragments"]
 
     def expand_name(match: re.Match[str]) -> str:
+        """Return the pattern for one `<name>`."""
         name = match[1]
         if name in fragments:
             return _expand_names(fragments[name])

@@ -200,10 +200,11 @@ def find_pointless(
         has_other_verdict = np.isfinite(others[:, rows]).any(axis=0)
         rows = rows[has_other_verdict]
         own_values = goodness[name][rows]
+        # How well the mean of the other verdicts separates the better responses from the others.
         estimate = separation(
-            np.nanmean(others[:, rows], axis=0),
-            own_values > own_values.mean(),
-            columns.examples[rows],
+            values=np.nanmean(others[:, rows], axis=0),
+            is_high=own_values > own_values.mean(),
+            examples=columns.examples[rows],
         )
         if estimate.low is None or estimate.high is None:
             continue

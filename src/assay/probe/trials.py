@@ -349,15 +349,15 @@ class _Prober:
             ((attempt.text, attempt.bait, attempt.target.shows), attempt) for attempt in attempts
         )
         models = self._grader.models()
-        with self._watch.ticking():
-            results = await run_concurrently(
+        with self._watch.ticking():  # reports progress while calls are under way
+            trials_of_groups = await run_concurrently(
                 self._try_text,
                 list(groups.values()),
                 has_room=lambda: all(has_room(model) for model in models),
             )
         trial_of_attempt: dict[_Attempt, Trial] = {}
-        for group, trials in zip(groups.values(), results, strict=True):
-            if trials:
+        for group, trials in zip(groups.values(), trials_of_groups, strict=True):
+            if trials:  # empty after the probe was stopped
                 trial_of_attempt.update(zip(group, trials, strict=True))
         return [trial_of_attempt[attempt] for attempt in attempts if attempt in trial_of_attempt]
 
@@ -556,9 +556,12 @@ def _make_trial(attempt: _Attempt, score: Score, text_of_judge: str) -> Trial:
     if score.error is not None:
         fooled = None
     elif score.value is None:
+        # A judge that says that the criterion does not apply has been fooled as well.
         fooled = not score.applies
     else:
-        fooled = criterion.passes(criterion.values.get(score.verdict or "", score.value))
+        value_of_verdict = criterion.values.get(score.verdict or "", score.value)
+        fooled = criterion.passes(value_of_verdict)
+    # A reason may also quote the criterion itself.
     question = " | ".join([criterion.requirement or "", *criterion.choices])
     return Trial(
         criterion=attempt.target.name,
