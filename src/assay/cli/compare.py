@@ -122,7 +122,8 @@ def _compare_folders(
     """Compare the runs in a folder with each other, or with those of the same name in another."""
     runs_a = _open_runs(folder_a)
     if folder_b is None:
-        if fail_if_worse or len(runs_a) < 2:  # no run in a folder is the one to be worse than
+        # Within one folder, no run is the earlier one, which --fail-if-worse needs.
+        if fail_if_worse or len(runs_a) < 2:
             raise click.UsageError(
                 f"{folder_a} has nothing to be compared with: name two runs, or two folders of runs"
             )

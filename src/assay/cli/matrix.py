@@ -117,7 +117,10 @@ def evaluate_matrix(
     async def work(
         on_progress: OnProgress | None, interrupt: Interrupt
     ) -> list[runs.Summary | None]:
-        """Return the summaries in the order of the matrix; None for a run that was not begun."""
+        """Evaluate the runs: those of one model in turn, and the models at the same time.
+
+        Returns the summaries in the order of the matrix; None for a run that was not begun.
+        """
         progress = _TotalProgress(on_progress, matrix, options)
         summaries: dict[int, runs.Summary] = {}  # by position in the matrix
 
@@ -127,6 +130,7 @@ def evaluate_matrix(
                 if interrupt.is_requested():
                     return
                 run = matrix[index]
+                # As `RunOutput.make_arguments` makes them, but without rows to print.
                 arguments: dict[str, Any] = {
                     "judge": grader,
                     "resume": options.resume and run.folder is not None,

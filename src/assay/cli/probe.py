@@ -133,6 +133,7 @@ def command(**values: Any) -> int:
         reports: dict[str, probe.ProbeReport] = {}  # by the name of the variant, in their order
 
         async def work(on_progress: OnProgress | None, interrupt: Interrupt) -> None:
+            """Probe one variant of the judge after the other, until Ctrl-C."""
             for variant, variant_grader in variants.items():
                 if interrupt.is_requested():
                     return

@@ -425,8 +425,8 @@ class RowPrinter:
         self._next_number = 0  # of the row to print next
         # Finished rows that cannot be printed yet, because an earlier row is not finished.
         self._waiting: dict[int, runs.Row] = {}
-        # Called with every finished row; None if no row is printed or compared with a threshold,
-        # since the rows that wait for earlier ones take memory.
+        # The function to call with every finished row. None if no row is printed or compared with a
+        # threshold: rows that wait for earlier ones would only take memory.
         needs_rows = format is not None or options.fail_rollout_under is not None
         self.on_row = self._take if needs_rows else None
 

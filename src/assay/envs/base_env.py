@@ -410,19 +410,21 @@ class Environment(HasHooks, ABC):
     ) -> Results:
         """Generate and score rollouts of these examples, which are some of `data`."""
         check_options(options)
-        under_test = client
-        if not isinstance(client, ModelUnderTest):
+        if isinstance(client, ModelUnderTest):
+            under_test = client
+        else:
             sampling_args = {**self.sampling_args, **(options.get("sampling_args") or {})}
             max_concurrent = options.get("max_concurrent")
             under_test = ModelUnderTest(
                 client,
                 model,
                 sampling_args,
-                at_once=None if max_concurrent == -1 else max_concurrent,
+                at_once=None if max_concurrent == -1 else max_concurrent,  # -1 is no limit
                 price=options.get("price"),
                 limits=options.get("limits"),
             )
-        # Again, since the rubric may also be that of another environment, with another parser.
+        # Again, since the rubric may also be that of another environment, which has given it another
+        # parser in the meantime.
         self._pass_on_parser()
         # If nobody closes the environment, what it holds is freed when the interpreter ends.
         if self.hooks["teardown"] and not self._closes_at_exit:

@@ -83,7 +83,10 @@ class ExampleGroup:
 
 
 def make_jobs(examples: Iterable[Example], *, sample_count: int = 1) -> list[RolloutJob]:
-    """Return all rollouts in order. If an example is listed twice, the second is another sample."""
+    """Return a job for each rollout, `sample_count` for each example, in the order of the examples.
+
+    If an example is listed twice, its second rollout is another sample of the same group.
+    """
     jobs: list[RolloutJob] = []
     groups: dict[str, ExampleGroup] = {}
     numbering = pipeline.Numbering()  # counts the samples of each example
@@ -372,26 +375,35 @@ class Evaluator(pipeline.Pipeline):
         A unit is one group, or several groups whose rubric needs no model and compares nothing.
         """
         to_score = [pending for pending in unit if pending.scorer is not None]
-        states = [pending.state for pending in to_score if pending.state is not None]
         is_one_group = self._scores_groups_alone or own_rubric(unit[0].row.fields) is not None
         reports: Sequence[EvaluationReport] = ()
         if to_score and is_one_group:
-            try:
-                rubric, _ = self._rubrics.of(to_score[0].row.fields)
-                reports = await rubric.reports_on_group(states, self._grader)
-            except (RubricError, SignatureError) as error:
-                reports = [
-                    unreadable_report(error, f"example {pending.row.example}")
-                    for pending in to_score
-                ]
+            reports = await self._report_on_group(to_score)
         elif to_score:
             # One call for all rollouts: a call for each group would cost more than the checks.
+            states = [pending.state for pending in to_score if pending.state is not None]
             reports = await pipeline.score_states(self._rubric, states, None)
         report_of = {id(pending): report for pending, report in zip(to_score, reports, strict=True)}
         all_reports = [report_of.get(id(pending)) or EvaluationReport() for pending in unit]
-        if not is_one_group:  # `reports_on_group` has written the results into the states already
+        if not is_one_group:  # a call for one group has written them into the states itself
             self._write_results(unit, all_reports)
         return all_reports
+
+    async def _report_on_group(
+        self, rollouts: Sequence[pipeline.Pending]
+    ) -> Sequence[EvaluationReport]:
+        """Score the rollouts of one group together, and write the results into their states.
+
+        If their rubric cannot be read, the reports say so.
+        """
+        states = [pending.state for pending in rollouts if pending.state is not None]
+        try:
+            rubric, _ = self._rubrics.of(rollouts[0].row.fields)
+            return await rubric.reports_on_group(states, self._grader)
+        except (RubricError, SignatureError) as error:
+            return [
+                unreadable_report(error, f"example {pending.row.example}") for pending in rollouts
+            ]
 
     def _write_results(
         self, unit: Sequence[pipeline.Pending], reports: Sequence[EvaluationReport]

@@ -169,7 +169,8 @@ class MultiTurnEnv(Environment):
         A subclass that overrides `is_completed` decides that instead of the stop conditions, except
         for errors and limits.
         """
-        if type(self).is_completed is Environment.is_completed:
+        overrides_is_completed = type(self).is_completed is not Environment.is_completed
+        if not overrides_is_completed:
             return await self._meets_stop_condition(state)
         messages = self._read_dialogue(state)
         if await call_by_name(self.is_completed, messages=messages, state=state):
