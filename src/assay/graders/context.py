@@ -97,7 +97,10 @@ class Anchor:
 
     @property
     def requirement(self) -> str:
-        """The requirement of the criterion."""
+        """The requirement of the criterion that this judged example is about.
+
+        Raises `JudgeError` if the criterion has none, because code answers it.
+        """
         if isinstance(self.criterion, str):
             return self.criterion
         if self.criterion.requirement is None:

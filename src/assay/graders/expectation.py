@@ -48,7 +48,11 @@ class Expectation(Composite):
     def __init__(
         self, judge: JudgeSource, *, alternatives: int = 20, **options: Unpack[WrapOptions]
     ) -> None:
-        """`alternatives` is how many to request with each token; most endpoints allow up to 20."""
+        """Ask `judge` for the log-probabilities of its replies.
+
+        `alternatives` is how many tokens to request in place of each token of a reply; most
+        endpoints allow up to 20.
+        """
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
 

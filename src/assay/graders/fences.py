@@ -76,10 +76,11 @@ _OTHER_BYTES = bytes(byte for byte in range(256) if byte not in _MARK_CHARACTERS
 
 
 def make_mark(text: str) -> str:
-    """Return a hash of the text, as hexadecimal digits that do not occur in the text.
+    """Return digits that do not occur in a text, to mark its beginning and its end in a prompt.
 
-    They do not occur even if case and all characters other than letters and digits are ignored. The
-    mark needs no secret: a text into which its mark is inserted has a different mark.
+    The text cannot pretend to end early, since it does not contain its mark: that is a hash of the
+    text in hexadecimal digits, and a text into which its mark is inserted has a different one. The
+    mark does not occur even if case and all other characters than letters and digits are ignored.
     """
     # Models under test may write half of a surrogate pair, which plain UTF-8 cannot encode.
     data = text.encode("utf-8", "surrogatepass")

@@ -54,9 +54,10 @@ class Guarded(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        """Return the grader's answer, or the worst verdicts for a prompt injection.
+        """Return the grader's answer, unless the response attempts a prompt injection.
 
-        Raises if the question whether there is one has no answer.
+        In that case, return the worst verdicts, or raise if `on_attack` is "error". Raises too if
+        the judge does not say whether the response attempts one.
         """
         grader = self.inner[0]
         # A response without content cannot attack; the grader itself deals with it.

@@ -218,8 +218,8 @@ class Samples(Panel):
             raise ValueError(f"count is {count}: ask at least once")
 
         def set_sample(index: int, options: JudgeOptions) -> JudgeOptions:
-            # The grader may be one of several samples itself. So each of its numbers becomes `count`
-            # numbers, which all differ.
+            # If this is itself asked for several samples, each of these needs `count` numbers of
+            # its own.
             number = options.sample * count + index
             return replace(options, sample=number, temperature=temperature)
 

@@ -143,7 +143,7 @@ class PieceReader:
     capacity: int  # bytes of the text that fit into one prompt
 
     async def score(self) -> list[Score]:
-        """Return one score per criterion."""
+        """Ask about every piece of the text; return one score per criterion for the whole text."""
         scores_by_piece = await run_concurrently(self._score_piece, self.pieces)
 
         async def score_criterion(index: int) -> Score:

@@ -47,10 +47,11 @@ class _GroupJudge(ABC):
     def __init__(
         self, judge: JudgeSource, prompt_name: str, requirement: str, reference: str | Sequence[str]
     ) -> None:
-        """`prompt_name` is the prompt in `prompts/` that tells the grader how to compare.
+        """Prepare to compare responses by a requirement; the judge is told how by a prompt.
 
-        The requirement may have placeholders for columns, and `reference` names columns that the
-        judge is shown; the responses to one prompt are compared if they have the same values.
+        `prompt_name` is the name of that prompt in `prompts/`. The requirement may have
+        placeholders for columns, and `reference` names columns that the judge is shown. Responses
+        to one prompt are compared if they have the same values in these columns.
         """
         grader = grader_of(judge)
         if grader.returns_report:

@@ -335,7 +335,7 @@ def add_verdict_value(line: CriterionReport) -> CriterionReport:
 
 
 def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput) -> Score:
-    """Return the score with what its reason cites, each with whether it is in what was judged.
+    """Return the score with the citations in its reason, looked up in what was judged.
 
     If the criterion requires evidence, and the reason cites none, the score becomes a failed score.
     The lowest choice, or a value of 0, needs no evidence.

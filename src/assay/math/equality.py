@@ -98,7 +98,10 @@ def _unify_constant_of_integration(gold: tree.Node, answer: tree.Node) -> tree.N
 
 
 def _find_constant_of_integration(node: tree.Node) -> str | None:
-    """Return the name of a constant that is added to an expression, and is nowhere else in it."""
+    """Return the name of an expression's constant of integration, such as C; None if it has none.
+
+    It is a letter that is usual for it, is added to the rest, and occurs nowhere else in it.
+    """
     if not isinstance(node, tree.Sum):
         return None
     has_other_variables = len(tree.find_symbols(node)) > 1
@@ -275,7 +278,7 @@ def _compare_lists(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     are_lists = isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing)
     compare_items = partial(_compare_items if are_lists else compare, options=options)
     if len(gold_items) != len(answer_items):
-        if kinds <= {"bare", "set", ""}:
+        if kinds <= {"bare", "set", ""}:  # empty for anything that is not a list
             return _compare_repetitions(gold_items, answer_items, compare_items)
         return different(f"{len(gold_items)} parts and {len(answer_items)} parts")
     if len(gold_items) > _MAX_ITEMS:
@@ -492,7 +495,7 @@ def _get_terms(node: tree.Node) -> tuple[tree.Node, ...]:
 
 
 def _find_nonzero(terms: Sequence[tree.Node]) -> int | None:
-    """Return the index of the last term of a ratio that is provably not 0.
+    """Return the index of a term of a ratio that is provably not 0: of several, the last.
 
     None if there is none, or if the ratio divides by 0, as 3:0 does.
     """

@@ -257,6 +257,7 @@ class Form(Atoms):
         number = to_rational(base)
         if number is not None and number > 0:
             return self._power_of_number(number, exponent)
+        # A single atom, such as x, cannot be split further.
         is_product = len(base.top) == len(base.bottom) == 1 and base.top not in ATOMS
         if number is None and is_product:
             product = self._power_of_product(base, exponent)
@@ -542,7 +543,7 @@ class Form(Atoms):
                 return self.divide(cosine, sine)
             case "sec":
                 return self.divide(constant(1), cosine)
-            case _:
+            case _:  # csc
                 return self.divide(constant(1), sine)
 
     def _inverse_function(self, function: str, argument: Ratio) -> Ratio:

@@ -302,7 +302,7 @@ def _sort_ends(ends: list[tree.Node]) -> list[tree.Node]:
 
 
 def _compare_ends(first: tree.Node, second: tree.Node) -> int:
-    """Return -1, 0 or 1 for the order of two ends.
+    """Return -1, 0 or 1 for the order of two ends of intervals: first lower, equal, first higher.
 
     Raises `NoSetError` if they are not numbers of which the order is certain.
     """

@@ -574,15 +574,21 @@ def _mend_domain(text: str) -> str:
 
 
 def _remove_leading_text(text: str) -> str:
-    r"""Return the text without `\text{…}` around all of it, or around "Answer:" before it."""
+    r"""Return the text without a `\text{…}` at its start that does not mark words of the answer.
+
+    It may be around the whole answer (`\text{3 cm}`), or around words that only lead to it
+    (`\text{Answer:} 7`).
+    """
     wrapped = _TEXT.match(text)
     if wrapped is None:
         return text
     has_digit = re.search(r"\d", wrapped[1]) is not None
-    if wrapped.end() == len(text):
+    is_whole_text = wrapped.end() == len(text)
+    if is_whole_text:
         return wrapped[1].strip() if has_digit else text
     words = list_words(wrapped[1])
-    if words and (LEADS | MEASURES).issuperset(words) and not has_digit:
+    only_leads_to_answer = bool(words) and (LEADS | MEASURES).issuperset(words)
+    if only_leads_to_answer and not has_digit:
         return text[wrapped.end() :].lstrip(" :=")
     return text
 

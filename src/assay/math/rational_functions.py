@@ -36,7 +36,8 @@ def read_rational_function(node: tree.Node) -> RationalFunction:
         case tree.Quotient(top, bottom):
             top_numerator, top_denominator = read_rational_function(top)
             bottom_numerator, bottom_denominator = read_rational_function(bottom)
-            # Another factor keeps the denominator 0 where that of the divisor is 0.
+            # Extended by the denominator of the divisor, so that the denominator of the result is 0
+            # where the divisor has no value.
             numerator = top_numerator * bottom_denominator * bottom_denominator
             denominator = bottom_numerator * top_denominator * bottom_denominator
         case tree.Power(base, tree.Number(exponent)) if exponent.q == 1:

@@ -79,7 +79,7 @@ def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
     At least one side has to say that its letter is any whole number (`k ∈ Z`), or what its
     expression is the value of (`x = `).
     """
-    gold_solutions = _drop_parameter_domain(gold)
+    gold_solutions = _drop_parameter_domain(gold)  # without `k ∈ Z`
     answer_solutions = _drop_parameter_domain(answer)
     gold_states_domain = gold_solutions is not gold
     answer_states_domain = answer_solutions is not answer

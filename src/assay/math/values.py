@@ -320,6 +320,7 @@ def _sample_values(node: tree.Node, *, tries: int = 4) -> Iterator[acb]:
     node = _replace_unknown_functions(node)
     names = sorted(tree.find_symbols(node))
     for point in choose_points(names, tries, whole=_needs_whole_numbers(node)):
+        # With few digits, a denominator near 0 may not be told apart from 0.
         for precision in _PRECISIONS[:2]:
             try:
                 value = compute_ball(node, point, precision)

@@ -41,7 +41,11 @@ class CallableTool:
     """
 
     def __init__(self, function: Callable[..., Any], hidden: Sequence[str] = ()) -> None:
-        """`hidden` names further parameters that are not shown to the model."""
+        """Read from the signature and the docstring of `function` how models may call it.
+
+        `hidden` names further parameters that are not shown to the model. Raise `ToolError` if the
+        function cannot be a tool.
+        """
         if not callable(function):
             raise ToolError(f"{format_value(function)} is not a tool: give a function")
         self.function = function

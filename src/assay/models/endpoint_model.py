@@ -245,7 +245,8 @@ class EndpointModel:
     ) -> Reply:
         """Make one call, within the budget and the rate limit, and count what it used.
 
-        `send_once` sends the request, and `send` anything else to the same endpoint.
+        `send_once` makes one attempt to send the request. `send` sends any payload to the same
+        endpoint: it is for probes, which find out whether the endpoint answers.
         """
         expected = self.tokens.estimate(request)
         expected_tokens = expected.prompt + expected.completion

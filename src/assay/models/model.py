@@ -182,7 +182,10 @@ _UNSUPPORTED_KEYWORDS = ("default", "title", "minItems", "maxItems", "minLength"
 
 
 def _make_strict(node: Any) -> Any:
-    """Return a part of a schema in the strict form."""
+    """Return a JSON schema, or a part of one, in the strict form that providers require.
+
+    Unsupported keywords are removed, all fields are required, and no others are allowed.
+    """
     if isinstance(node, list):
         return [_make_strict(item) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):

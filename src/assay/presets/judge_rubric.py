@@ -475,16 +475,15 @@ def _read_xml_score(answer: str, parser: XMLParser, points: Points | None) -> Sc
     answer field, or in its first field. A reply without any tags is read as plain text.
     """
     field_names = list(chain.from_iterable(parser.fields))
-    possible_score_fields = [*SCORE_FIELDS, parser.answer_field, field_names[0]]
-    values = vars(parser.parse(answer))
-    filled_score_fields = [name for name in possible_score_fields if values.get(name)]
-    if not filled_score_fields:
+    possible_score_fields = [*SCORE_FIELDS, parser.answer_field, field_names[0]]  # in this order
+    values = vars(parser.parse(answer))  # by field
+    score_field = next((name for name in possible_score_fields if values.get(name)), None)
+    if score_field is None:
         has_tags = any(f"<{name}>" in answer for name in field_names)
         if has_tags:
             [missing, *_] = [name for name in possible_score_fields if name in field_names]
             raise JudgeError(f"the reply has no {missing!r} in its tags: {answer[:SHOWN_LENGTH]!r}")
         return Score(read_rating(answer, points), answer.strip())
-    score_field = filled_score_fields[0]
     rating = read_rating(values[score_field], points)
     # The field may occur several times. All ratings in it have to be the same.
     all_ratings: set[float] = {rating}

@@ -72,6 +72,7 @@ class MathRubric(Rubric):
             )
         rules = options or MathOptions()
         if rules.solved is None:
+            # Otherwise a model could be rewarded for handing back the question.
             rules = replace(rules, solved=True)
         if not normalize:
             rules = replace(rules, units=False, assignments=False)

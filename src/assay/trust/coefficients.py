@@ -471,7 +471,7 @@ def _sort_key(answer: Hashable) -> tuple[bool, Any]:
 
 
 def tabulate_coincidences(indices: Sequence[int], categories: int) -> Array:
-    """Return the table of all pairs of answers to one question.
+    """Return the table of all pairs of answers to one question, by the categories of both answers.
 
     `indices` has the index of each answer's category, and `categories` is the number of categories.
     Each pair counts in both directions, with a weight such that every answer counts once in total.
@@ -480,7 +480,8 @@ def tabulate_coincidences(indices: Sequence[int], categories: int) -> Array:
         return np.zeros((categories, categories))
     counts = np.bincount(np.asarray(indices, dtype=np.intp), minlength=categories)
     counts = counts.astype(np.float64)
-    return (np.outer(counts, counts) - np.diag(counts)) / (len(indices) - 1)
+    pair_counts = np.outer(counts, counts) - np.diag(counts)  # no answer is paired with itself
+    return pair_counts / (len(indices) - 1)
 
 
 def table_alpha(level: Level, values: Sequence[float] = ()) -> Statistic:

@@ -179,7 +179,7 @@ def _read_example(row: Row, run_rubric: str) -> _Example:
     row_rubric = own_rubric(fields)
     return _Example(
         prompt=hash_json(fields.get("prompt")),
-        data="" if has_id else _hash_data(fields),
+        data="" if has_id else _hash_data(fields),  # an id is enough
         has_id=has_id,
         rubric=run_rubric if row_rubric is None else hash_json(row_rubric),
         category=row.task,

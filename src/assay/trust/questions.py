@@ -131,7 +131,7 @@ def questions_of(run: Run) -> dict[str, Question]:
 
 
 def _find_checks_with_numbers(row: Row, questions: Mapping[str, Question]) -> list[str]:
-    """Return the checks that gave a number to a row, although they are thought to have choices."""
+    """Return the checks that gave a number to a row, although their question has choices so far."""
     checks_with_choices = {
         name for name, question in questions.items() if not question.judged and question.choices
     }
@@ -146,11 +146,12 @@ def _find_checks_with_numbers(row: Row, questions: Mapping[str, Question]) -> li
 
 def _build_question(criterion: CriterionAbout) -> Question:
     """Return a criterion of a saved run as a question."""
-    hashes = frozenset((criterion.question, criterion.hash)) - {""}
+    # A label may hold the hash of the question alone, or of the whole criterion.
+    wording_hashes = frozenset((criterion.question, criterion.hash)) - {""}
     return Question(
         name=criterion.name,
         choices=criterion.choices,
-        guidelines=hashes,
+        guidelines=wording_hashes,
         judged=criterion.judged,
         counts=criterion.counts,
     )

@@ -94,7 +94,10 @@ def find_selection(
 
 
 def _compare_verdicts(sample: "Sample", question: Question, values: Array) -> LabelSelection:
-    """Compare the judge's answers to a question on labelled rollouts and on the others."""
+    """Compare the judge's answers to a question on labelled rollouts and on the others.
+
+    The result also says which figures can be trusted (`valid`) if they differ, and which cannot.
+    """
     if not question.choices:
         return _compare_numbers(sample, question.name, values)
     labelled = values[sample.labelled_rollouts]
@@ -179,7 +182,10 @@ def _compare_scores(sample: "Sample", scores: Array) -> LabelSelection:
 
 
 def _describe_means(name: str, sample: "Sample", values: Array) -> str:
-    """Return the means of both groups in words; empty if one of the groups is empty."""
+    """Return in words the means over the labelled rollouts and over the others.
+
+    `name` is what they are the means of. Empty if there are no labelled rollouts, or no others.
+    """
     labelled = values[sample.labelled_rollouts]
     others = values[~sample.labelled_rollouts]
     if not len(labelled) or not len(others):
@@ -227,10 +233,11 @@ class Sample(NamedTuple):
 
     @classmethod
     def from_arrays(cls, examples: Array | IntArray, labelled: BoolArray) -> "Sample":
-        """Return the sample, with examples or rollouts as the units that were drawn.
+        """Return the sample of labelled rollouts, and what was drawn: whole examples or rollouts.
 
-        `examples` holds the number of the example that each rollout is of, counted from 0. Whole
-        examples were drawn if all rollouts of each labelled example are labelled.
+        Whole examples were drawn if all rollouts of each labelled example are labelled. `examples`
+        holds the number of the example that each rollout is of, counted from 0, and `labelled`
+        whether the rollout is labelled.
         """
         examples = examples.astype(np.intp)
         rollout_counts = np.bincount(examples)  # by example
@@ -314,5 +321,6 @@ class Sample(NamedTuple):
         labelled_shares = np.searchsorted(labelled, means, side="right") / len(labelled)
         other_shares = np.searchsorted(others, means, side="right") / len(others)
         distance = float(np.abs(labelled_shares - other_shares).max())
+        # Two samples of these sizes are worth one sample of this size.
         effective_size = len(labelled) * len(others) / len(means)
         return float(special.kolmogorov(effective_size**0.5 * distance))
