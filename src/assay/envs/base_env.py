@@ -426,7 +426,7 @@ class Environment(HasHooks, ABC):
         # Again, since the rubric may also be that of another environment, which has given it another
         # parser in the meantime.
         self._pass_on_parser()
-        # If nobody closes the environment, what it holds is freed when the interpreter ends.
+        # If the environment is not closed, what it holds is freed when the interpreter ends.
         if self.hooks["teardown"] and not self._closes_at_exit:
             self._closes_at_exit = True
             atexit.register(self.close)

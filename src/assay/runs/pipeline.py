@@ -402,7 +402,7 @@ class Sink:
     def serialize_fields(self, rows: Iterable[Row]) -> list[SerializedFields]:
         """Return the fields of rows as JSON, as they are now. A check may change them later.
 
-        The list is empty if nobody needs them, because rows are neither saved nor passed on.
+        The list is empty if they are not needed, because rows are neither saved nor passed on.
         """
         if self._journal is None and self._on_row is None:
             return []

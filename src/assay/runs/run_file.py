@@ -177,7 +177,7 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
     mode = "ro"  # read-only
     if not can_write and not write_ahead_log.exists():
         # To read a file in WAL mode, SQLite makes files beside it, which it cannot do here. They
-        # are not needed if nobody writes the file.
+        # are not needed if no process writes the file.
         mode = "ro&immutable=1"
     if can_write and rollback_journal.exists():
         # A kill may have left half a transaction in the file. To undo it, SQLite has to write.
