@@ -159,6 +159,7 @@ class JudgeRubric(Rubric):
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a reward function. The first one with a weight replaces `judge_score`."""
         if self._is_judge_only and weight:
+            # The reward now comes from functions, which may call the judge themselves.
             self._is_judge_only = False
             others = [
                 criterion for criterion in self.criteria if criterion.check != self.judge_score

@@ -132,7 +132,10 @@ class WorkerExecutor(ThreadPoolExecutor):
         self._timeout = timeout
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
-        """Return the future result of the function, which a thread waits for."""
+        """Run the function in a worker process, and return a future of its result.
+
+        A thread of this executor waits for the worker.
+        """
 
         def run_in_worker() -> Any:
             """Return the result of the function, or raise what went wrong in the worker."""

@@ -410,8 +410,8 @@ class Repeats:
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self._questions = questions
-        # By kind and criterion, how often each example got each sequence of answers. Runs are large
-        # and have few different answers.
+        # By kind and criterion: how often each example got each sequence of answers. Counting takes
+        # little memory, because even large runs have few different answers.
         self._counts: dict[RepeatKind, dict[str, Counter[tuple[str, tuple[Answer, ...]]]]] = {
             "swap": {},
             "retest": {},

@@ -77,9 +77,13 @@ class Question:
         return choice
 
     def read_answer(self, line: CriterionReport) -> Answer | None:
-        """Return the answer on a line of a report; None if there is none."""
+        """Return the answer to this question on a line of a report; None if there is none.
+
+        It is a choice, `N/A`, or a number if the question has no choices.
+        """
         if line.error is not None or not line.asked:
             return None
+        # If the question has no choices, the only verdict is `N/A`.
         if line.verdict is not None and (self.choices or not line.applies):
             return line.verdict
         if line.value is None:

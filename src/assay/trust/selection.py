@@ -127,7 +127,11 @@ def _compare_verdicts(sample: "Sample", question: Question, values: Array) -> La
 
 
 def _compare_numbers(sample: "Sample", name: str, values: Array) -> LabelSelection:
-    """Compare the judge's answers to a question whose answers are numbers."""
+    """Compare the judge's numbers on labelled rollouts and on the others.
+
+    `name` is the criterion that they answer. The result also says which figures can be trusted if
+    they differ (`valid`), and which cannot.
+    """
     return LabelSelection(
         by="verdict",
         criterion=name,
