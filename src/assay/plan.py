@@ -38,9 +38,9 @@ class Traits(NamedTuple):
     waits: bool = False
     # Whether an async function scores many rollouts at once, so that it should get many.
     takes_many: bool = False
-    asks: bool = False  # whether a model answers anything, here or in a nested rubric
+    asks_model: bool = False  # whether a model answers anything, here or in a nested rubric
     # The criteria that compare the rollouts of a group, here or in a nested rubric.
-    compares: tuple[str, ...] = ()
+    comparing_criteria: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, scorer: object) -> "Traits":
@@ -51,12 +51,12 @@ class Traits(NamedTuple):
     @classmethod
     def join(cls, parts: Sequence["Traits"]) -> "Traits":
         """Return the traits of a whole from those of its parts."""
-        comparing = [name for part in parts for name in part.compares]
+        comparing = [name for part in parts for name in part.comparing_criteria]
         return cls(
             waits=any(part.waits for part in parts),
             takes_many=any(part.takes_many for part in parts),
-            asks=any(part.asks for part in parts),
-            compares=tuple(dict.fromkeys(comparing)),
+            asks_model=any(part.asks_model for part in parts),
+            comparing_criteria=tuple(dict.fromkeys(comparing)),
         )
 
 
@@ -97,12 +97,12 @@ class PlannedCriterion:
     @property
     def asks_model(self) -> bool:
         """Whether a model answers, itself or in a nested rubric."""
-        return self.criterion.judged or self.traits.asks
+        return self.criterion.judged or self.traits.asks_model
 
     @property
     def compares(self) -> bool:
         """Whether it compares the rollouts of a group."""
-        return bool(self.traits.compares)
+        return bool(self.traits.comparing_criteria)
 
     @property
     def traits(self) -> Traits:
@@ -112,7 +112,7 @@ class PlannedCriterion:
         async group function does not have to: it gets many rollouts in one call.
         """
         if self.criterion.judged:
-            return Traits(waits=True, asks=True)
+            return Traits(waits=True, asks_model=True)
         if self.step_plan is not None:
             return self.step_plan.planned[0].traits
         if self.function is None:
@@ -122,7 +122,7 @@ class PlannedCriterion:
         return Traits(
             waits=is_async and not is_group,
             takes_many=is_async and is_group,
-            compares=(self.criterion.name,) if self.function.compares else (),
+            comparing_criteria=(self.criterion.name,) if self.function.compares else (),
         )
 
 

@@ -36,7 +36,9 @@ logger = get_logger("assay")
 
 def _is_judged(criterion: Criterion) -> bool:
     """Return whether a judge answers a criterion, or a criterion of the rubric that it holds."""
-    return criterion.judged or (is_scorer(criterion.check) and Traits.of(criterion.check).asks)
+    return criterion.judged or (
+        is_scorer(criterion.check) and Traits.of(criterion.check).asks_model
+    )
 
 
 class Rubric(BaseRubric, Loadable):
@@ -388,7 +390,7 @@ class Rubric(BaseRubric, Loadable):
 
     @property
     def compares(self) -> bool:
-        return bool(self.traits.compares)
+        return bool(self.traits.comparing_criteria)
 
     @property
     def traits(self) -> Traits:
@@ -400,7 +402,7 @@ class Rubric(BaseRubric, Loadable):
         if "score_group" in methods:
             comparing.insert(0, "score_group")
         # Any override may wait.
-        own_traits = Traits(waits=bool(methods), compares=tuple(comparing))
+        own_traits = Traits(waits=bool(methods), comparing_criteria=tuple(comparing))
         return Traits.join([*self._list_part_traits(), own_traits])
 
     def _list_part_traits(self) -> list[Traits]:

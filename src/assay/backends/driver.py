@@ -140,7 +140,7 @@ def score_shards(
         # A run that was killed early may have saved rows only in the folders of its attempts.
         has_parts=has_attempts(folder),
     ) as journal:
-        comparing_criterion = traits.compares[0] if traits.compares else None
+        comparing_criterion = traits.comparing_criteria[0] if traits.comparing_criteria else None
         run = ShardedRun(journal, shards, comparing_criterion)
         unfinished = run.find_unfinished()
         if not unfinished:

@@ -42,7 +42,7 @@ def open_judge(
     """
     from assay.plan import Traits
 
-    needs_judge = Traits.of(rubric).asks or rows_need_judge
+    needs_judge = Traits.of(rubric).asks_model or rows_need_judge
     uses_own_judge = options.judge is None and has_own_judge(rubric)
     if uses_own_judge:
         _refuse_unread_workspace(options)
@@ -102,7 +102,7 @@ def do_rows_need_judge(rubrics: runs.RowRubrics, rows: Iterable[Mapping[str, Any
             continue
         with suppress(AssayError):
             _, traits = rubrics.of(row)
-            if traits.asks:  # a model answers some of its criteria
+            if traits.asks_model:  # a model answers some of its criteria
                 return True
     return False
 
@@ -116,7 +116,7 @@ def has_own_judge(rubric: object) -> bool:
     if rubric.grader is not None:
         return True
     # A rubric that asks a model but needs no judge has one in each of its nested rubrics.
-    return rubric.traits.asks and not rubric.needs_judge
+    return rubric.traits.asks_model and not rubric.needs_judge
 
 
 def _is_typed(parameter: str) -> bool:

@@ -177,7 +177,7 @@ def _raise_if_price_unknown(
     raise_if_price_unknown([under_test.model])
     if rubric is not None:
         grader = grader or rubric.grader
-        needs_judge = Traits.of(rubric).asks
+        needs_judge = Traits.of(rubric).asks_model
     else:  # rows have rubrics of their own, which may need one
         needs_judge = True
     if grader is not None and needs_judge:

@@ -150,7 +150,7 @@ class Evaluator(pipeline.Pipeline):
         traits = Traits() if rubric is None else Traits.of(rubric)
         # Each group is scored in a call of its own if that waits for a model, for example, or if it
         # compares the rollouts of the group.
-        self._scores_groups_alone = traits.waits or bool(traits.compares)
+        self._scores_groups_alone = traits.waits or bool(traits.comparing_criteria)
         self._under_test = under_test
         self._stopping = stopping
         self._columns = (*SAVED_STATE_FIELDS, *state_columns)
@@ -327,7 +327,7 @@ class Evaluator(pipeline.Pipeline):
             _, traits = self._rubrics.of(group.jobs[0].example)
         except RubricError:  # it cannot be read, which is an error of each rollout
             return False
-        return bool(traits.compares)
+        return bool(traits.comparing_criteria)
 
     async def _score_groups(self, groups: Sequence[ExampleGroup]) -> None:
         """Score the rollouts of some groups that are generated and not yet scored, and save them."""

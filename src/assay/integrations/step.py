@@ -205,7 +205,7 @@ class Step:
             traits = self._rows.of(row)[1]
         except AssayError:  # it is in the report of this row
             return False, False
-        return bool(traits.compares), traits.waits
+        return bool(traits.comparing_criteria), traits.waits
 
     async def _score_batches(
         self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]], batches: "Sequence[_Batch]"

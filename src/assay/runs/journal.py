@@ -12,7 +12,13 @@ from typing import Any, cast
 from assay.models.budgets import Ledger
 from assay.runs.export import Record, make_frame, make_record
 from assay.runs.figure import draw_figure
-from assay.runs.jsonable import SerializedFields, as_ascii, encodable, serialize_fields, to_jsonable
+from assay.runs.jsonable import (
+    SerializedFields,
+    as_ascii,
+    escape_surrogates,
+    serialize_fields,
+    to_jsonable,
+)
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm
 from assay.runs.run_errors import RunError, RunRefused, explain_damage
@@ -122,7 +128,7 @@ class Journal(AbstractContextManager["Journal"]):
     def is_finished(self, key: Key) -> bool:
         """Return whether a rollout is saved without an error, so that it is not done again."""
         example, sample = key
-        return self.writer.is_finished(encodable(example), sample)
+        return self.writer.is_finished(escape_surrogates(example), sample)
 
     def save_generation(self, row: Row, state: Mapping[str, Any]) -> None:
         """Save what was generated for a rollout before it is judged; `state` is plain data."""
@@ -131,12 +137,12 @@ class Journal(AbstractContextManager["Journal"]):
             "calls": to_jsonable(row.calls),
             "state": state,
         }
-        self.writer.save_generation(encodable(row.example), row.sample, as_ascii(data))
+        self.writer.save_generation(escape_surrogates(row.example), row.sample, as_ascii(data))
 
     def read_generation(self, key: Key) -> tuple[Row, dict[str, Any]] | None:
         """Return the row and the state from `save_generation`; None if none are saved."""
         example, sample = key
-        saved = self.writer.read_generation(encodable(example), sample)
+        saved = self.writer.read_generation(escape_surrogates(example), sample)
         if saved is None:
             return None
         data = json.loads(saved)
@@ -157,9 +163,9 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> None:
         """Save some rows. When this returns, they cannot be lost by a kill of the process.
 
-        A row with an error can be replaced later. `fields` are what `serialize_fields` returned for
-        each row before a check could change them; by default it is called now.
-        Raise `RunError` if the disk is full.
+        A row with an error can be replaced later. `fields` are the fields of each row as JSON, from
+        before a check of the rubric could change them; by default they are converted now. Raise
+        `RunError` if the disk is full.
         """
         if fields is None:
             fields = [serialize_fields(row.fields) for row in rows]
@@ -173,7 +179,8 @@ class Journal(AbstractContextManager["Journal"]):
             # The summary also counts the rows with a field that had to be altered for JSON.
             self._tally.add(replace(row, altered=altered_names) if altered_names else row)
         if self._tally.has_repeats:
-            # An example came again, so this tally is of no use: count with one that knows examples.
+            # This tally counts every row as an example of its own, and an example came again. Count
+            # the saved rows with one that groups them by example.
             self._tally = self._count_saved_rows()
 
     def use_tally(self, tally: Tally | None) -> None:
@@ -291,7 +298,9 @@ class Run:
         # SQLite refuses larger numbers. No row has this one, so nothing is selected.
         sample = min(sample, LARGEST_INTEGER)
         return self.select_rows(
-            "example = :example AND sample = :sample", example=encodable(example), sample=sample
+            "example = :example AND sample = :sample",
+            example=escape_surrogates(example),
+            sample=sample,
         )
 
     def by_example(self) -> Iterator[list[Row]]:
@@ -348,7 +357,8 @@ class Run:
         example, sample = cast("Key", key)
         found = self.file.select_value(
             "SELECT 1 FROM rollouts WHERE example = ? AND sample = ?",
-            (encodable(example), min(sample, LARGEST_INTEGER)),
+            # SQLite has no larger integers, and no row has a larger sample.
+            (escape_surrogates(example), min(sample, LARGEST_INTEGER)),
         )
         return found is not None
 

@@ -31,10 +31,10 @@ form_of = cache(TypeAdapter[Any])  # returns the adapter that validates and dump
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def encodable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Escape half characters (lone surrogates) in a text, since UTF-8 and SQLite cannot hold them.
 
-    >>> encodable("half an emoji: " + chr(0xD83D))
+    >>> escape_surrogates("half an emoji: " + chr(0xD83D))
     'half an emoji: \\\\ud83d'
     """
     if text.isascii():

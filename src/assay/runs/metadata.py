@@ -321,17 +321,19 @@ class RunAbout:
         if self.rubric is not None and other.rubric is not None:
             differences += self.rubric.differences(other.rubric)
         elif self.rubric is not None:  # in the other run, every row brings its own
-            differences.append("the run had its own rubric")
+            differences.append("the run had a rubric, and now there is none")
         elif other.rubric is not None:
-            differences.append("the run did not have its own rubric")
+            differences.append("the run had no rubric but those of its rows, and now there is one")
         differences += _describe_changes(self.config, other.config)
-        differences += self._describe_changed_data(other, is_explained=bool(differences))
+        differences += self._describe_changed_data(other, has_other_differences=bool(differences))
         return differences
 
-    def _describe_changed_data(self, other: "RunAbout", *, is_explained: bool) -> list[str]:
+    def _describe_changed_data(
+        self, other: "RunAbout", *, has_other_differences: bool
+    ) -> list[str]:
         """Describe how the data of another run differ from these, by their hashes if both have one.
 
-        `is_explained` says that something else differs, which may be why the rows differ. The
+        `has_other_differences` may be the reason why the rows differ. The
         system prompt, for example, is part of the rows of an environment: if it has changed, the
         hash of the rows differs, although the file with the data is the same.
         """
@@ -345,7 +347,7 @@ class RunAbout:
             return []
         file_before = self.data.get("sha256")  # the hash of the file that an environment has read
         file_after = other.data.get("sha256")
-        if is_explained and file_before is not None and file_before == file_after:
+        if has_other_differences and file_before is not None and file_before == file_after:
             return []
         return [f"the data have changed (the hash was {before[:12]}, and is {after[:12]})"]
 
@@ -402,7 +404,7 @@ def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
     rubric_for_all = _rubric_for_all(rubric)
     if grader is not None:
         rows_may_have_rubrics = rubric is None or rubric is not rubric_for_all
-        if not rows_may_have_rubrics and not Traits.of(rubric_for_all).asks:
+        if not rows_may_have_rubrics and not Traits.of(rubric_for_all).asks_model:
             return None
         names = [judge_name(grader)]
     else:
@@ -414,11 +416,14 @@ def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
 
 
 def _list_judges(rubric: Any) -> list[str]:
-    """Return the names of the graders of a rubric and of the rubrics inside it, each once."""
+    """Return the names of the judges of a rubric and of the rubrics inside it, each once.
+
+    A rubric may have a grader, which it does not use if code answers all its criteria.
+    """
     names: list[str] = []
     for inner in _list_rubrics(rubric):
         grader = getattr(inner, "grader", None)
-        has_judged_criteria = Traits.of(inner).asks
+        has_judged_criteria = Traits.of(inner).asks_model
         if has_judged_criteria and isinstance(grader, Grader):
             names.append(judge_name(grader))
     return list(dict.fromkeys(names))

@@ -524,7 +524,7 @@ class Feed:
                 example, sample = self._numbering.number_row(row)
                 fields = split_messages(row if isinstance(row, dict) else dict(row))
                 pending = self.prepare(Row(example, sample, fields, number=number))
-                is_compared = bool(pending.traits.compares)
+                is_compared = bool(pending.traits.comparing_criteria)
                 belongs_to_group = is_compared and group and example == group[0].row.example
                 if group and not belongs_to_group:
                     yield from skip_finished(group)
@@ -577,7 +577,7 @@ class Feed:
         else:
             return
         raise RunRefused(
-            f"criterion {first.traits.compares[0]!r} compares the rollouts of an example, "
+            f"criterion {first.traits.comparing_criteria[0]!r} compares the rollouts of an example, "
             f"and {problem}"
         )
 

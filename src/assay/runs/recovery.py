@@ -4,7 +4,7 @@ import json
 import sqlite3
 from contextlib import suppress
 
-from assay.runs.jsonable import encodable
+from assay.runs.jsonable import escape_surrogates
 from assay.runs.run_errors import RunError, explain_errors
 from assay.runs.run_file import BATCH_ROWS, RunFile, connect_for_reading
 from assay.runs.run_schema import (
@@ -94,7 +94,7 @@ def _read_rollout(connection: sqlite3.Connection, rollout_id: int) -> SavedRollo
         for values in connection.execute("SELECT * FROM calls WHERE rollout = ?", (rollout_id,)):
             calls.append(SavedCall(*values[1:]))
     return SavedRollout(
-        encodable(saved_row.get("example", example)),
+        escape_surrogates(saved_row.get("example", example)),
         saved_row.get("sample", sample),
         saved_row.get("row", row),
         *other_columns,

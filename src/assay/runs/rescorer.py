@@ -133,7 +133,7 @@ class _RowsToScore:
         that failed, and so has nothing to score, comes by itself.
         """
         rubric = self.rubrics.rubric
-        if rubric is not None and Traits.of(rubric).compares:
+        if rubric is not None and Traits.of(rubric).comparing_criteria:
             groups = self.run.by_example()
         else:
             groups = ([row] for row in self.run.rows())

@@ -23,7 +23,7 @@ from assay.runs.jsonable import (
     as_ascii,
     as_text,
     as_utf_8,
-    encodable,
+    escape_surrogates,
     form_of,
     serialize_fields,
     to_jsonable,
@@ -289,7 +289,7 @@ class RowForm:
 
         `judge` is the name of who answers the criteria that code does not answer.
         """
-        self._judge = None if judge is None else encodable(judge)
+        self._judge = None if judge is None else escape_surrogates(judge)
         self._criteria = criteria
         # A sequence of criteria that was found to match `self._criteria`. Nearly all reports of a run
         # have the same one, so comparing the objects is usually enough.
@@ -352,14 +352,14 @@ class RowForm:
         errors: dict[str, str] = head.get("errors") or {}
         error_lines = [f"{criterion}: {message}" for criterion, message in errors.items()]
         return SavedRollout(
-            example=encodable(row.example),
+            example=escape_surrogates(row.example),
             sample=row.sample,
             row=row.number,
-            task=encodable(row.task),
+            task=escape_surrogates(row.task),
             score=row.score,
             reward=row.reward,
-            error=encodable("\n".join(error_lines)) or None,
-            model=None if row.model is None else encodable(row.model),
+            error=escape_surrogates("\n".join(error_lines)) or None,
+            model=None if row.model is None else escape_surrogates(row.model),
             input_tokens=min(spent.prompt, LARGEST_INTEGER),
             output_tokens=min(spent.completion, LARGEST_INTEGER),
             cost=spent.cost if spent.calls or spent.hits else None,
@@ -423,14 +423,16 @@ class RowForm:
             verdict_if_false = verdict_if_true = None
             if isinstance(question, Criterion):
                 # Choices run from worst to best.
-                verdict_if_false = encodable(question.choices[0])
-                verdict_if_true = encodable(question.choices[-1])
+                verdict_if_false = escape_surrogates(question.choices[0])
+                verdict_if_true = escape_surrogates(question.choices[-1])
             columns = CriterionColumns(
                 position=position,
-                criterion=encodable(name),
+                criterion=escape_surrogates(name),
                 judge=None if question.requirement is None else self._judge,
                 # The tags of the run's criteria are saved once, with the run.
-                tags=encodable(as_text(question.tags)) if is_own and question.tags else None,
+                tags=escape_surrogates(as_text(question.tags))
+                if is_own and question.tags
+                else None,
                 verdict_if_false=verdict_if_false,
                 verdict_if_true=verdict_if_true,
             )
@@ -715,9 +717,9 @@ def _make_verdict(
         position=columns.position,
         criterion=columns.criterion,
         value=answer.value,
-        verdict=None if answer.verdict is None else encodable(answer.verdict),
-        reason=None if reason is None else encodable(str(reason)),
-        error=None if error is None else encodable(error),
+        verdict=None if answer.verdict is None else escape_surrogates(answer.verdict),
+        reason=None if reason is None else escape_surrogates(str(reason)),
+        error=None if error is None else escape_surrogates(error),
         judge=columns.judge,
         disagreement=answer.disagreement,
         tags=columns.tags,
@@ -732,10 +734,10 @@ def _make_call(position: int, call: Mapping[str, Any]) -> SavedCall:
     request = call.get("request") or call.get("messages")
     return SavedCall(
         position=position,
-        role=encodable(str(call.get("role", "judge"))),
-        model=None if model is None else encodable(str(model)),
+        role=escape_surrogates(str(call.get("role", "judge"))),
+        model=None if model is None else escape_surrogates(str(model)),
         request=as_utf_8(request).decode(),
-        reply=None if reply is None else encodable(str(reply)),
+        reply=None if reply is None else escape_surrogates(str(reply)),
         input_tokens=call.get("input_tokens"),
         output_tokens=call.get("output_tokens"),
         cost=call.get("cost"),

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-from assay.runs.jsonable import as_ascii, encodable
+from assay.runs.jsonable import as_ascii, escape_surrogates
 from assay.runs.run_errors import RunRefused, explain_errors, refuse_old_layout
 from assay.runs.run_file import (
     BUSY_SECONDS,
@@ -183,7 +183,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             about.get("judge"),
             json.dumps(about),
         )
-        values = [None if text is None else encodable(text) for text in texts]
+        values = [None if text is None else escape_surrogates(text) for text in texts]
         with self._transaction() as connection:
             # Replacing the row clears the columns that are not listed, such as the summary.
             connection.execute(

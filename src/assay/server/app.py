@@ -341,7 +341,7 @@ class RewardApp(Starlette):
             "name": rubric.name,
             "criteria": criteria,
             # Criteria that compare rollouts, which must therefore be in one request.
-            "compares": list(self.service.compares),
+            "compares": list(self.service.comparing_criteria),
             "max_batch": self.settings.bounds.max_batch,
             "max_bytes": self.settings.bounds.max_bytes,
         }
@@ -442,7 +442,7 @@ class ScoringEndpoint:
     async def _score(self, scoring: ScoringRequest, service: RubricService) -> Response:
         """Score the rollouts of a request, and return the reply."""
         rollouts = scoring.rollouts
-        if self._protocol.takes_numbers_only and len(rollouts) == 1 and service.compares:
+        if self._protocol.takes_numbers_only and len(rollouts) == 1 and service.comparing_criteria:
             # The rubric compares rollouts, and there is no other one to compare this with.
             reports = [service.report_failure(GROUP_MISSING)]
         else:

@@ -44,7 +44,7 @@ class RubricLoader:
         rubric.show(self._judge.shows or None, thinking=self._judge.thinking)
         if self._judge.parser is not None:
             rubric.use_parser(self._judge.parser)
-        asks_models = Traits.of(rubric).asks
+        asks_models = Traits.of(rubric).asks_model
         if self._judge.judge is not None and asks_models:
             _replace_judge(rubric, self._grader)
         elif rubric.needs_judge:  # it has none, and the settings name none: use the default

@@ -34,7 +34,7 @@ class RubricService:
         self.hash = rubric.content_hash
         # The names of criteria that compare the rollouts of a request with each other, or of a
         # method of a subclass that does; empty if nothing compares them.
-        self.compares = traits.compares
+        self.comparing_criteria = traits.comparing_criteria
         self.names = tuple(dict.fromkeys(rubric.get_reward_func_names()))  # of the criteria
         # Scores rollouts by the rubrics that they bring.
         self._row_rubrics = RowRubrics(rubric, judge=self._grader or rubric.grader)
@@ -79,7 +79,7 @@ class RubricService:
             return []
         if not self._waits:  # a deadline could not be enforced
             return await self._score_safely(rollouts)
-        if self.compares:  # they must be scored together, and are late together
+        if self.comparing_criteria:  # they must be scored together, and are late together
             reports = await self._score_in_time(rollouts)
             if reports is None:
                 return [self.report_failure(self._late_error)] * len(rollouts)
@@ -127,7 +127,7 @@ class RubricService:
         except FAILURES as error:
             if is_stop_request(error):
                 raise
-            if len(rollouts) == 1 or self.compares:  # they cannot be scored separately
+            if len(rollouts) == 1 or self.comparing_criteria:  # they cannot be scored separately
                 return [self.report_failure(describe_error(error))] * len(rollouts)
 
         # The error may be due to one of the rollouts only: score each by itself.

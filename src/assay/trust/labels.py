@@ -13,7 +13,7 @@ from assay.criterion import hash_json
 from assay.errors import LabelError
 from assay.messages import read_conversation
 from assay.runs import Run
-from assay.runs.jsonable import encodable, to_jsonable
+from assay.runs.jsonable import escape_surrogates, to_jsonable
 from assay.runs.row import Key, Row
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.run_schema import is_run
@@ -211,7 +211,7 @@ def save_label(run: Run, label: Label) -> None:
     row: dict[str, Any] = {}
     for name, value in label.to_dict().items():
         # Half a character, which JSON can hold, cannot be saved as text.
-        row[name] = encodable(value) if isinstance(value, str) else value
+        row[name] = escape_surrogates(value) if isinstance(value, str) else value
     run.file.save_label({**row, "sample": label.sample})
 
 
@@ -382,7 +382,7 @@ class _LabelMatcher:
             if label.criterion not in questions:
                 self.unknown_criteria.append(format_value(label.criterion))
                 continue
-            key = (encodable(label.example), label.sample)
+            key = (escape_surrogates(label.example), label.sample)
             self._unmatched.setdefault(key, []).append(label)
             if label.text_hash is not None:
                 self._rollouts_by_text.setdefault(label.text_hash, set()).add(key)
@@ -398,7 +398,7 @@ class _LabelMatcher:
         text_hash = hash_row_text(row) if self._rollouts_by_text else None
         has_label_on_text = False
         labels_on_other_text: list[Label] = []
-        key = (encodable(row.example), row.sample)
+        key = (escape_surrogates(row.example), row.sample)
         for label in self._unmatched.pop(key, []):
             if label.text_hash is None:
                 self._match(row, label)

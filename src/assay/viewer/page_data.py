@@ -11,7 +11,7 @@ from assay.messages import MEDIA_KINDS, Part, completion_text, read_conversation
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import Citation, CriterionReport
 from assay.runs import Row, Run, Summary
-from assay.runs.jsonable import encodable
+from assay.runs.jsonable import escape_surrogates
 from assay.runs.metadata import CriterionAbout
 from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
@@ -72,7 +72,7 @@ def _describe_criteria(run: Run, summary: Summary, table: RolloutTable) -> list[
     is_only_in_rows = table.list_criteria()
     criteria: list[dict[str, Any]] = []
     for raw_name, criterion_summary in summary.criteria.items():
-        name = encodable(raw_name)  # as the tables of the run have it
+        name = escape_surrogates(raw_name)  # as the tables of the run have it
         described = _describe_criterion(name, criterion_summary, known.get(name))
         described["conditional"] = name in conditional_names
         described["own"] = is_only_in_rows.get(name, False)

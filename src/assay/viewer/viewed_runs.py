@@ -12,7 +12,7 @@ from assay.advantage import advantages
 from assay.errors import AssayError
 from assay.messages import ALLOWED_MEDIA, media_access
 from assay.runs import Row, Run
-from assay.runs.jsonable import encodable
+from assay.runs.jsonable import escape_surrogates
 from assay.runs.listing import find_runs
 from assay.runs.metadata import CriterionAbout, media_folders
 from assay.runs.row import Key
@@ -84,7 +84,7 @@ class ViewedRun:
     def describe_row(self, number: int) -> dict[str, Any]:
         """Return everything about one rollout."""
         row = self._read_row(number)
-        key = (encodable(row.example), row.sample)  # as the tables of a run have it
+        key = (escape_surrogates(row.example), row.sample)  # as the tables of a run have it
         labels = [label for label in self.read_labels() if _find_key(label) == key]
         criteria = self._read_criteria(row)
         # Pictures may be in the folders that the caller allows, or else in those of the run's data.
@@ -155,7 +155,7 @@ class ViewedRun:
 
 def _find_key(label: Label) -> Key:
     """Return the rollout that a label is about, as the tables of a run name it."""
-    return encodable(label.example), label.sample
+    return escape_surrogates(label.example), label.sample
 
 
 class ViewedRuns:
@@ -190,7 +190,7 @@ class ViewedRuns:
         data: dict[str, Any] = {**comparison.to_dict(), "decision": comparison.decide(names)}
         del data["example_passes"]  # the page does not show them, and there are many
         for flip in data["flips"]:
-            example = encodable(flip["example"])  # as the tables of a run have it
+            example = escape_surrogates(flip["example"])  # as the tables of a run have it
             flip["first_row"] = first_run.table.find_number(example, flip["sample"])
             flip["second_row"] = second_run.table.find_number(example, flip["sample"])
         return data
