@@ -1,7 +1,7 @@
-"""A program that scores rows in a child process, kills it at random moments and goes on.
+"""Score rows in a child process, kill it at random moments, and resume.
 
-`killed.py FOLDER ROWS KILLS SEED [MODEL]`. Every call of the check is noted in FOLDER.calls, and after
-each kill what was saved by then, so that a test can tell what was done twice.
+`killed.py FOLDER ROWS KILLS SEED [MODEL]`. FOLDER.calls records every call of the check and, after each
+kill, the rows saved so far, so that a test can tell which rows were scored twice.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ MODEL = sys.argv[5] if len(sys.argv) > 5 else None
 CALLS = os.open(f"{FOLDER}.calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
-def note(what: object) -> None:
-    os.write(CALLS, json.dumps(what).encode() + b"\n")
+def append_to_log(entry: object) -> None:
+    os.write(CALLS, json.dumps(entry).encode() + b"\n")
 
 
-def slow(n):
-    note(n)
+def slow_check(n):
+    append_to_log(n)
     time.sleep(0.001)
     return n % 5 / 4
 
@@ -37,7 +37,7 @@ def slow(n):
 def score():
     rows = ({"n": n, "completion": f"This is text number {n}."} for n in range(ROWS))
     if MODEL is None:
-        work = score_rows(Rubric([slow]), rows, folder=FOLDER, resume=True)
+        work = score_rows(Rubric([slow_check]), rows, folder=FOLDER, resume=True)
     else:
         grader = PerCriterionGrader(model=model_of(MODEL))
         rubric = Rubric([{"requirement": "Is even"}], judge=grader)
@@ -45,7 +45,7 @@ def score():
     return asyncio.run(work)
 
 
-def saved():
+def read_saved_rows():
     if not is_run(FOLDER) or not RunFile(FOLDER).holds_work:
         return []
     return [row.fields["n"] for row in Run.open(FOLDER).rows()]
@@ -54,19 +54,21 @@ def saved():
 def main():
     moments = random.Random(SEED)
     for _ in range(KILLS):
-        before = os.fstat(CALLS).st_size
+        size_before = os.fstat(CALLS).st_size
         child = os.fork()
         if child == 0:
             score()
             os._exit(0)
-        # Kills are to meet the work, and a busy disk may take its time to open the run.
-        ends = time.monotonic() + 2
-        while MODEL is None and os.fstat(CALLS).st_size == before and time.monotonic() < ends:
+        # Do not kill before the first call: opening the run may take a while on a busy disk.
+        deadline = time.monotonic() + 2
+        while (
+            MODEL is None and os.fstat(CALLS).st_size == size_before and time.monotonic() < deadline
+        ):
             time.sleep(0.001)
         time.sleep(moments.uniform(0, 0.1 if MODEL is None else 0.2))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        note({"saved": saved()})
+        append_to_log({"saved": read_saved_rows()})
     sys.stdout.write(str(score().rollouts))
 
 

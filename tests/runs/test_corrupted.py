@@ -1,4 +1,4 @@
-"""A run that was damaged is read as it was or refused in a sentence; nothing wrong is read, and nothing twice."""
+"""A damaged run is either read as it was written or refused with an error: no wrong or repeated row is read."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ SEEDS = range(200)
 
 
 class Judge(Autograder):
-    """Votes, a scale, reasons, and now and then no answer."""
+    """A judge with votes, a scale and reasons that sometimes fails."""
 
     async def judge(self, to_grade, rubric, query=None):
         if "fail" in to_grade:
@@ -39,49 +39,49 @@ RUBRIC = Rubric(
     judge=Judge(),
 )
 ROWS = [{"id": f"e{n // 2}", "completion": f"text {n} " * 60, "info": {"n": n}} for n in range(60)]
-BROKEN = [{**row, "completion": "fail"} if n in (3, 8) else row for n, row in enumerate(ROWS)]
+FAILING_ROWS = [{**row, "completion": "fail"} if n in (3, 8) else row for n, row in enumerate(ROWS)]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def undamaged_run(tmp_path_factory):
     """A run that was resumed, because two of its rows had an error."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    asyncio.run(score_rows(RUBRIC, BROKEN, folder=folder))
+    asyncio.run(score_rows(RUBRIC, FAILING_ROWS, folder=folder))
     asyncio.run(score_rows(RUBRIC, ROWS, folder=folder, resume=True))
     return folder
 
 
-def truncated(data, chance):
-    return data[: chance.randrange(len(data))]
+def truncate(data, generator):
+    return data[: generator.randrange(len(data))]
 
 
-def flipped(data, chance):
+def flip_bits(data, generator):
     changed = bytearray(data)
-    for _ in range(chance.choice([1, 1, 2, 8])):
-        changed[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    for _ in range(generator.choice([1, 1, 2, 8])):
+        changed[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
     return bytes(changed)
 
 
-def overwritten(data, chance):
-    start = chance.randrange(len(data))
-    size = chance.randrange(1, 5000)
-    noise = bytes(size) if chance.random() < 0.5 else chance.randbytes(size)
+def overwrite(data, generator):
+    start = generator.randrange(len(data))
+    size = generator.randrange(1, 5000)
+    noise = bytes(size) if generator.random() < 0.5 else generator.randbytes(size)
     return data[:start] + noise + data[start + size :]
 
 
-DAMAGES = [truncated, flipped, overwritten]
+DAMAGES = [truncate, flip_bits, overwrite]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_damaged_run_is_read_as_it_was_or_refused(whole, tmp_path, seed):
-    """By readers, by the writer that resumes it, and by the recovery."""
-    chance = random.Random(seed)
-    folder = shutil.copytree(whole, tmp_path / "run")
-    data = (whole / FILE_NAME).read_bytes()
-    for _ in range(chance.choice([1, 1, 3])):
-        data = chance.choice(DAMAGES)(data, chance)
+def test_a_damaged_run_is_read_unchanged_or_refused(undamaged_run, tmp_path, seed):
+    """By readers, by a writer that resumes it, and by the recovery."""
+    generator = random.Random(seed)
+    folder = shutil.copytree(undamaged_run, tmp_path / "run")
+    data = (undamaged_run / FILE_NAME).read_bytes()
+    for _ in range(generator.choice([1, 1, 3])):
+        data = generator.choice(DAMAGES)(data, generator)
     (folder / FILE_NAME).write_bytes(data)
-    expected = {row.key: row for row in Run.open(whole).rows()}
+    expected = {row.key: row for row in Run.open(undamaged_run).rows()}
     refusals = []
     try:
         rows = list(Run.open(folder).rows())
@@ -104,4 +104,4 @@ def test_a_damaged_run_is_read_as_it_was_or_refused(whole, tmp_path, seed):
         assert len(rows) == saved
         assert all(row.fields == expected[row.key].fields for row in rows)
     except RunError as error:
-        assert str(folder) in str(error)  # noqa: PT017 - whatever cannot be recovered is named
+        assert str(folder) in str(error)  # noqa: PT017 - the error names the run

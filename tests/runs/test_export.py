@@ -1,4 +1,4 @@
-"""One layout of rows: the same columns and values as JSON, CSV, Parquet and data frames."""
+"""Rows have the same columns and values as JSON, CSV, Parquet and data frames."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ from assay.testing import ModelServer
 
 
 class Judge(Autograder):
-    """Says that every text is polite, and fails on one word."""
+    """Call every text polite, and fail for one word."""
 
     async def judge(self, to_grade, rubric, query=None):
         if to_grade == "trouble":
@@ -70,7 +70,7 @@ def read_pandas(folder):
     return rows
 
 
-async def test_all_forms_have_the_same_columns_and_values(folder, capsysbinary):
+async def test_all_formats_have_the_same_columns_and_values(folder, capsysbinary):
     """JSON leaves out the columns that a row does not have, and keeps lists and mappings."""
     parquet = read_parquet(show(folder, capsysbinary, "-f", "parquet"))
     cells = read_csv(show(folder, capsysbinary, "-f", "csv"))
@@ -94,8 +94,8 @@ async def test_all_forms_have_the_same_columns_and_values(folder, capsysbinary):
             assert cell_row[name] in (shown, f"'{shown}")
 
 
-async def test_the_columns_are_results_then_data_then_criteria_then_models(folder, capsysbinary):
-    """In the order in which the documentation lists them."""
+async def test_columns_are_ordered_by_results_data_criteria_and_models(folder, capsysbinary):
+    """This is the order in the documentation."""
     [header, *_] = show(folder, capsysbinary, "-f", "csv").decode().splitlines()
     assert header.split(",") == [
         *("example", "sample", "score", "reward", "error"),
@@ -108,8 +108,8 @@ async def test_the_columns_are_results_then_data_then_criteria_then_models(folde
     ]
 
 
-async def test_a_failed_rollout_has_no_score_and_says_why(folder):
-    """And its column `score` of the data is not taken for one."""
+async def test_a_failed_rollout_has_an_error_and_no_score(folder):
+    """A column `score` of the data is not mistaken for its score."""
     *_, failed = Run.open(folder).records()
     assert (failed["score"], failed["reward"], failed["data.score"]) == (None, None, 7)
     assert failed["polite.error"] == "ConnectionError: the endpoint is gone"
@@ -117,7 +117,7 @@ async def test_a_failed_rollout_has_no_score_and_says_why(folder):
 
 
 async def test_columns_can_be_selected(folder, capsysbinary):
-    """Also a field of a column; a row without it has an empty cell."""
+    """A field inside a column can be selected too; a row without it has an empty cell."""
     columns = "example,polite.reason,info.city"
     assert show(folder, capsysbinary, "-f", "csv", "--columns", columns).decode() == (
         "example,polite.reason,info.city\na,it says please,\nb,it says please,Rome\nc,,\n"
@@ -136,18 +136,17 @@ async def test_columns_can_be_selected(folder, capsysbinary):
 async def test_a_column_that_no_row_has_is_an_error(folder, form, capsysbinary):
     """The message lists the columns."""
     assert main(["show", str(folder), "-f", form, "--columns", "example,raeson"]) == 2
-    said = capsysbinary.readouterr().err.decode()
-    assert "no rollout has raeson: the columns are example, sample, score" in said
+    error_output = capsysbinary.readouterr().err.decode()
+    assert "no rollout has raeson: the columns are example, sample, score" in error_output
 
 
-async def test_columns_are_not_for_the_table(folder, capsysbinary):
-    """Which shows the summary."""
+async def test_columns_cannot_be_selected_for_the_summary_table(folder, capsysbinary):
     assert main(["show", str(folder), "--columns", "example"]) == 2
     assert "give -f csv" in capsysbinary.readouterr().err.decode()
 
 
-def test_parquet_is_not_sent_to_a_terminal(tmp_path):
-    """It would fill the screen with signs."""
+def test_parquet_is_not_written_to_a_terminal(tmp_path):
+    """It would print binary data."""
     code = (
         "import sys; from assay.cli import main; sys.stdout.isatty = lambda: True; "
         "sys.exit(main(['score', 'rows.jsonl', '-r', 'rubric.json', '-f', 'parquet']))"
@@ -162,7 +161,7 @@ def test_parquet_is_not_sent_to_a_terminal(tmp_path):
 
 
 async def test_tokens_and_costs_of_model_and_judge_are_separate(tmp_path):
-    """Per row and in the summary; together they are all that was spent."""
+    """In each row and in the summary; together they are the total spending."""
     rubric = Rubric([{"requirement": "Is polite", "name": "polite"}])
     verdict = {"explanation": "", "criterion_status": "MET"}
     with ModelServer("Paris.") as server, ModelServer(verdict) as judge:
@@ -189,15 +188,15 @@ async def test_tokens_and_costs_of_model_and_judge_are_separate(tmp_path):
 
 
 def test_a_conversation_stays_a_list_of_messages():
-    """Only a single message of the usual role becomes its text."""
+    """Only a single message with the usual role is replaced by its text."""
     prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
     completion = [{"role": "assistant", "content": "Paris."}]
     record = make_record(Row("a", fields={"prompt": prompt, "completion": completion}))
     assert (record["prompt"], record["completion"]) == (prompt, "Paris.")
 
 
-def test_what_was_not_asked_of_a_model_has_no_tokens():
-    """Empty, not 0. A cost that is not known is empty too."""
+def test_tokens_and_costs_are_empty_without_model_calls():
+    """Empty, not 0. An unknown cost is empty too."""
     record = make_record(Row("a", spent=Spending(calls=1, prompt=5, unpriced=1)))
     assert record["model_input_tokens"] is None
     assert (record["judge_input_tokens"], record["judge_cost"]) == (5, None)

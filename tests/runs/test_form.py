@@ -1,4 +1,4 @@
-"""A row is saved, and read back: nothing is lost, and nothing is made up."""
+"""A row that is saved and read back is unchanged."""
 
 import json
 import math
@@ -26,44 +26,61 @@ from assay.runs.spending import Spending
 from assay.testing import FakeModel, make_rollout
 
 
-def judged(*fields, reply="MET", **options):
+def make_judged_rubric(*fields, reply="MET", **options):
     grader = PerCriterionGrader(generate_fn=FakeModel(reply), **options)
-    return Rubric([Criterion(**each) for each in fields], judge=grader)
+    return Rubric([Criterion(**criterion_fields) for criterion_fields in fields], judge=grader)
 
 
-def fixed(value, **fields):
+def make_fixed_check(value, **fields):
     return Criterion(check=lambda: value, **fields)
 
 
 KIND, BRIEF = {"requirement": "Is kind"}, {"requirement": "Is brief", "weight": -2}
 RUBRICS = {
-    "numbers": Rubric([fixed(0.25), fixed(True, weight=2), fixed(3)]),
-    "a check that says more": Rubric([fixed(Score(0.5, reason="half of them"), tags=["a", "b"])]),
-    "a check that fails": Rubric([fixed(None, name="broken"), fixed(1.0)]),
-    "a metric that fails": Rubric([fixed(None, weight=0, name="broken"), fixed(1.0)]),
-    "verdicts": judged(KIND, BRIEF),
-    "a judge that fails": judged(KIND, BRIEF, reply=ValueError("no")),
-    "choices": judged(
+    "numbers": Rubric(
+        [make_fixed_check(0.25), make_fixed_check(True, weight=2), make_fixed_check(3)]
+    ),
+    "a check that says more": Rubric(
+        [make_fixed_check(Score(0.5, reason="half of them"), tags=["a", "b"])]
+    ),
+    "a check that fails": Rubric([make_fixed_check(None, name="broken"), make_fixed_check(1.0)]),
+    "a metric that fails": Rubric(
+        [make_fixed_check(None, weight=0, name="broken"), make_fixed_check(1.0)]
+    ),
+    "verdicts": make_judged_rubric(KIND, BRIEF),
+    "a judge that fails": make_judged_rubric(KIND, BRIEF, reply=ValueError("no")),
+    "choices": make_judged_rubric(
         {"requirement": "Is clear", "choices": ("bad", "so-so", "good"), "allow_na": True},
         reply={"choice": "so-so", "explanation": "words\nand more"},
     ),
-    "not applicable": judged(
+    "not applicable": make_judged_rubric(
         {"requirement": "Labels the table", "allow_na": True},
         reply={"choice": "N/A", "explanation": ""},
     ),
-    "a veto": Rubric([fixed(False, required=True, cap=0.2, name="safe"), fixed(1.0, weight=3)]),
-    "a condition": Rubric([fixed(False, name="a"), fixed(1.0, name="b", when="a")]),
-    "report only": Rubric([fixed(True), fixed(False, weight=9, report_only=True)]),
-    "only metrics": Rubric([fixed(0.5, weight=0)]),
-    "a sum": Rubric([fixed(2.0), fixed(3.0)], aggregation="sum"),
-    "a mean": Rubric([fixed(0.5), fixed(1.0, weight=-1)], aggregation="mean"),
-    "a formula": Rubric([fixed(0.5), fixed(1.0)], aggregation=lambda lines: len(lines) / 3),
-    "a raw judge": judged(KIND, BRIEF, normalize=False),
-    "a length penalty": judged(
+    "a veto": Rubric(
+        [
+            make_fixed_check(False, required=True, cap=0.2, name="safe"),
+            make_fixed_check(1.0, weight=3),
+        ]
+    ),
+    "a condition": Rubric(
+        [make_fixed_check(False, name="a"), make_fixed_check(1.0, name="b", when="a")]
+    ),
+    "report only": Rubric(
+        [make_fixed_check(True), make_fixed_check(False, weight=9, report_only=True)]
+    ),
+    "only metrics": Rubric([make_fixed_check(0.5, weight=0)]),
+    "a sum": Rubric([make_fixed_check(2.0), make_fixed_check(3.0)], aggregation="sum"),
+    "a mean": Rubric([make_fixed_check(0.5), make_fixed_check(1.0, weight=-1)], aggregation="mean"),
+    "a formula": Rubric(
+        [make_fixed_check(0.5), make_fixed_check(1.0)], aggregation=lambda lines: len(lines) / 3
+    ),
+    "a raw judge": make_judged_rubric(KIND, BRIEF, normalize=False),
+    "a length penalty": make_judged_rubric(
         KIND, length_penalty=LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5)
     ),
     "a judge of the whole": Rubric(
-        [KIND, fixed(0.5)], judge=RubricAsJudgeGrader(generate_fn=FakeModel(80))
+        [KIND, make_fixed_check(0.5)], judge=RubricAsJudgeGrader(generate_fn=FakeModel(80))
     ),
     "a panel": Rubric(
         [KIND],
@@ -77,17 +94,24 @@ RUBRICS = {
         judge=EarlyStop(PerCriterionGrader(FakeModel("UNMET"))),
     ),
     "a group": RubricGroup(
-        [Rubric([fixed(1.0, name="x")]), judged(KIND), Rubric([fixed(0.5, name="x")])]
+        [
+            Rubric([make_fixed_check(1.0, name="x")]),
+            make_judged_rubric(KIND),
+            Rubric([make_fixed_check(0.5, name="x")]),
+        ]
     ),
     "a rubric inside": Rubric(
-        [fixed(1.0), judged(KIND, BRIEF).as_criterion(weight=0.3, name="essay")]
+        [
+            make_fixed_check(1.0),
+            make_judged_rubric(KIND, BRIEF).as_criterion(weight=0.3, name="essay"),
+        ]
     ),
 }
 
 
 @pytest.mark.parametrize("name", RUBRICS)
-async def test_a_report_comes_back_equal(tmp_path, name):
-    """Lines, reasons, votes, errors and sums, whatever the rubric."""
+async def test_a_saved_report_is_read_back_equal(tmp_path, name):
+    """Including lines, reasons, votes, errors and sums, for every kind of rubric."""
     rubric = RUBRICS[name]
     reports = await rubric.score([make_rollout(completion="Yes, all of it."), make_rollout()])
     rows = [Row(str(n), fields={"n": n}, report=report) for n, report in enumerate(reports)]
@@ -95,26 +119,26 @@ async def test_a_report_comes_back_equal(tmp_path, name):
         journal.write_all(rows)
         summary = journal.finish()
     run = Run.open(tmp_path)
-    found = list(run.rows())
-    assert [row.report for row in found] == reports
-    assert [list(row.report.lines) for row in found] == [list(r.lines) for r in reports]
-    assert [(r.scored, r.reward, r.score, r.errors, r.report.tag_scores) for r in found] == [
+    saved_rows = list(run.rows())
+    assert [row.report for row in saved_rows] == reports
+    assert [list(row.report.lines) for row in saved_rows] == [list(r.lines) for r in reports]
+    assert [(r.scored, r.reward, r.score, r.errors, r.report.tag_scores) for r in saved_rows] == [
         (r.scored, r.reward, r.score, r.errors, r.report.tag_scores) for r in rows
     ]
     assert run.work_out() == run.summary() == summary
 
 
 @pytest.mark.parametrize("name", RUBRICS)
-def test_the_saved_rubric_makes_equal_lines(tmp_path, name):
-    """What the metadata say of the criteria is all that lines are made of."""
+def test_the_saved_description_of_a_rubric_is_read_back_equal(tmp_path, name):
+    """Report lines are rebuilt from it."""
     about = RunAbout.of("score", rubric=RUBRICS[name])
     assert RunAbout.from_dict(json.loads(json.dumps(about.to_dict()))) == about
     assert about.differences(RunAbout.from_dict(about.to_dict())) == []
 
 
-async def test_a_plain_row_is_saved_in_few_characters():
-    """Names, weights and requirements stand once, in the metadata of the run."""
-    rubric = Rubric([fixed(True, name="a"), fixed(0.5, name="b")])
+async def test_a_plain_row_is_saved_compactly():
+    """Names, weights and requirements are saved once, in the metadata of the run."""
+    rubric = Rubric([make_fixed_check(True, name="a"), make_fixed_check(0.5, name="b")])
     [report] = await rubric.score([make_rollout()])
     row = Row("7", fields={"completion": "x"}, report=report)
     saved = RowForm(rubric.criteria, rubric.content_hash).save(row)
@@ -124,8 +148,8 @@ async def test_a_plain_row_is_saved_in_few_characters():
     )
 
 
-async def test_the_columns_of_a_row_are_what_people_filter_by():
-    """The judge's reason and its failure stand with their criterion."""
+async def test_a_row_is_saved_with_columns_for_filtering():
+    """Verdicts are saved with their criterion and their judge."""
     rubric = RUBRICS["verdicts"]
     [report] = await rubric.score([make_rollout()])
     spent = Spending(calls=2, prompt=90, completion=10, cost=0.5)
@@ -140,8 +164,8 @@ async def test_the_columns_of_a_row_are_what_people_filter_by():
 
 
 async def test_an_unscored_row_is_saved_without_a_score():
-    """Whoever reads the file with other tools must not take a part for the whole."""
-    rubric = Rubric([fixed(True, name="a"), fixed(None, name="b")])
+    """Readers with other tools must not mistake a partial reward for the reward."""
+    rubric = Rubric([make_fixed_check(True, name="a"), make_fixed_check(None, name="b")])
     [report] = await rubric.score([make_rollout()])
     saved = RowForm(rubric.criteria).save(Row("7", report=report))
     line = json.loads(saved.data)
@@ -162,7 +186,7 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_fields_come_back_as_they_were(tmp_path, name):
+def test_fields_are_read_back_unchanged(tmp_path, name):
     """Every text and number that JSON can hold."""
     row = Row('é\ud800"\\', 3, FIELDS[name])
     with Journal.open(tmp_path, RunAbout.of("score")) as journal:
@@ -191,8 +215,8 @@ ALTERED = {
 
 
 @pytest.mark.parametrize("name", ALTERED)
-def test_what_json_cannot_hold_is_told_and_named(tmp_path, name):
-    """The nearest value is written, and the row says which field only resembles what it was."""
+def test_a_field_that_json_cannot_hold_is_saved_approximately_and_marked(tmp_path, name):
+    """The nearest value is saved, and the row lists the altered fields."""
     value, written = ALTERED[name]
     with Journal.open(tmp_path, RunAbout.of("score")) as journal:
         journal.write(Row("0", fields={"info": value, "completion": "x"}))
@@ -204,7 +228,7 @@ def test_what_json_cannot_hold_is_told_and_named(tmp_path, name):
         json.loads(data, parse_constant=pytest.fail)
 
 
-def test_a_value_inside_itself_is_cut(tmp_path):
+def test_a_value_that_contains_itself_is_cut(tmp_path):
     """It would never end."""
     loop = []
     loop.append(loop)
@@ -214,8 +238,8 @@ def test_a_value_inside_itself_is_cut(tmp_path):
     assert row.altered == ("info",)
 
 
-def test_a_row_is_pickled_with_its_report(tmp_path):
-    """For those that hand it to another process."""
+def test_a_row_can_be_pickled_with_its_report(tmp_path):
+    """For users who pass it to another process."""
     with Journal.open(tmp_path, RunAbout.of("score")) as journal:
         journal.write(Row("0", fields={"n": 1}))
     [row] = Run.open(tmp_path).rows()
@@ -223,7 +247,7 @@ def test_a_row_is_pickled_with_its_report(tmp_path):
 
 
 def test_a_report_that_does_not_fit_the_criteria_is_an_error(tmp_path):
-    """Somebody changed the row."""
+    """The saved row was changed."""
     data = '{"example":"0","sample":0,"score":1,"reward":1,"answers":[{"weight":"x"}]}'
     with Journal.open(tmp_path, RunAbout.of("score", rubric=RUBRICS["numbers"])) as journal:
         saved = journal._form.save(Row("0"))
@@ -232,8 +256,8 @@ def test_a_report_that_does_not_fit_the_criteria_is_an_error(tmp_path):
         list(Run.open(tmp_path).rows())
 
 
-def test_texts_are_seen_once_whatever_they_hold():
-    """Half characters and NULs too."""
+def test_seen_texts_recognizes_repeated_texts():
+    """Including texts with lone surrogates and NUL characters."""
     seen = SeenTexts()
     texts = ["a", "b", "", "a\0", "half \ud83d", "half \ud83e"]
     assert [seen.add(text) for text in texts] == [True] * 6

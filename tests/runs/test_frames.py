@@ -1,4 +1,4 @@
-"""A run as a data frame and as a figure, by the packages themselves."""
+"""Runs as data frames and as figures, with the real packages."""
 
 import math
 
@@ -9,7 +9,7 @@ from assay.trust import Label, agree
 
 
 class Judge(Autograder):
-    """Calls a text short below a length, and fails on one word."""
+    """Call a text short below a length, and fail for one word."""
 
     def __init__(self, length):
         super().__init__()
@@ -44,8 +44,8 @@ async def run(tmp_path):
     return Run.open(tmp_path / "run")
 
 
-def records(frame):
-    """The rows of any of the three frames."""
+def rows_of_frame(frame):
+    """Return the rows of a frame of pandas, Polars or Arrow."""
     if hasattr(frame, "to_pylist"):
         return frame.to_pylist()
     rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")
@@ -55,10 +55,10 @@ def records(frame):
     ]
 
 
-@pytest.mark.parametrize("way", ["to_pandas", "to_polars", "to_arrow"])
-async def test_a_frame_has_a_row_a_rollout_and_says_what_failed(run, way):
-    """An unscored rollout has no score and no reward, and its error stands in its row."""
-    paris, rome, failed = records(getattr(run, way)())
+@pytest.mark.parametrize("method", ["to_pandas", "to_polars", "to_arrow"])
+async def test_a_frame_has_one_row_for_each_rollout_with_its_error(run, method):
+    """An unscored rollout has an error, and neither score nor reward."""
+    paris, rome, failed = rows_of_frame(getattr(run, method)())
     assert (paris["example"], paris["score"], paris["paris.value"], paris["short.verdict"]) == (
         "a",
         1.0,
@@ -71,23 +71,23 @@ async def test_a_frame_has_a_row_a_rollout_and_says_what_failed(run, way):
     assert "the endpoint is gone" in failed["error"]
 
 
-@pytest.mark.parametrize("way", ["to_pandas", "to_polars", "to_arrow"])
-async def test_a_column_of_several_kinds_is_text(run, way):
-    """Typed frames refuse numbers beside words, and a mapping has other fields in every row."""
-    rows = records(getattr(run, way)())
+@pytest.mark.parametrize("method", ["to_pandas", "to_polars", "to_arrow"])
+async def test_a_column_of_mixed_types_becomes_text(run, method):
+    """Typed frames cannot mix numbers and text, and mappings differ in their fields."""
+    rows = rows_of_frame(getattr(run, method)())
     assert [row["level"] for row in rows] == ["1", "two", None]
     assert [row["info"] for row in rows] == ['{"city":"Paris"}', None, "{}"]
 
 
 async def test_the_figure_shows_scores_and_criteria(run):
-    """Two axes: what is scored, and each criterion by name."""
+    """Two axes: the distribution of scores, and each criterion by name."""
     scores, criteria = run.plot().axes
     assert scores.get_title() == "2 scored, 1 unscored"
     assert [label.get_text() for label in criteria.get_yticklabels()] == ["short", "paris"]
 
 
 async def test_the_figure_marks_criteria_that_describe_faults(tmp_path):
-    """In a colour of their own, which a legend explains."""
+    """They have a colour of their own, which a legend explains."""
     rubric = Rubric.from_dict(
         [
             {"check": {"contains": "thanks"}, "name": "thanks"},
@@ -110,15 +110,14 @@ async def test_the_figure_has_no_legend_without_faults(run):
     assert run.plot().legends == []
 
 
-async def test_the_figure_shows_how_far_people_agree(run):
-    """With labels there is a third axis, a bar a labelled criterion."""
+async def test_the_figure_shows_the_agreement_with_labels(run):
+    """Labels add a third axis, with a bar for each labelled criterion."""
     labels = [Label("a", "short", "MET", rater="r"), Label("b", "short", "UNMET", rater="r")]
     axes = run.plot(agreement=agree(run, labels)).axes
     assert axes[2].get_xlabel() == "kappa with people"
 
 
-async def test_the_figure_shows_how_far_judges_agree(tmp_path):
-    """Where a panel judged, its members are compared."""
+async def test_the_figure_shows_the_agreement_of_panel_judges(tmp_path):
     panel = Panel([Judge(8), Judge(20)])
     await score_rows(Rubric.from_dict(RUBRIC, judge=panel), ROWS[:2], folder=tmp_path / "run")
     axes = Run.open(tmp_path / "run").plot().axes

@@ -1,4 +1,4 @@
-"""What was written stays written, and nobody else writes it."""
+"""Rows that were written stay saved, and only one process writes a run."""
 
 import os
 import sqlite3
@@ -18,15 +18,15 @@ def about(rubric=None, **known):
     return RunAbout.of("score", rubric=rubric, **known)
 
 
-def write(folder, *rows, resume=False, told=None):
-    with Journal.open(folder, told or about(), resume=resume) as journal:
+def write(folder, *rows, resume=False, about_run=None):
+    with Journal.open(folder, about_run or about(), resume=resume) as journal:
         for row in rows:
             journal.write(row)
         journal.finish()
 
 
-def test_rows_come_back_as_they_were_written(tmp_path):
-    """In the order they were written, with all they say."""
+def test_rows_are_read_back_as_they_were_written(tmp_path):
+    """In the order in which they were written."""
     rows = [
         Row("a", 0, {"completion": "Paris", "info": {"n": 1}}, timing={"generation": 0.5}),
         Row("a", 1, {"completion": ""}, error="Overloaded: try later", model="m-1"),
@@ -35,28 +35,28 @@ def test_rows_come_back_as_they_were_written(tmp_path):
     assert list(Run.open(tmp_path / "run").rows()) == rows
 
 
-def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path):
-    """Unless it is gone on with."""
+def test_an_existing_run_is_not_overwritten(tmp_path):
+    """Unless it is resumed."""
     write(tmp_path, Row("0"))
     with pytest.raises(RunError, match="holds a run already: continue it by resuming"):
         Journal.open(tmp_path, about())
 
 
-def test_a_run_without_a_row_can_be_begun_again(tmp_path):
-    """Nothing is lost by it."""
+def test_a_run_without_rows_can_be_started_again(tmp_path):
+    """Nothing is lost."""
     write(tmp_path)
     write(tmp_path, Row("0"))
     assert len(Run.open(tmp_path)) == 1
 
 
-def test_resuming_where_there_is_nothing_begins(tmp_path):
-    """So the same command serves first and last."""
+def test_resuming_a_missing_run_starts_it(tmp_path):
+    """The same command can start and resume a run."""
     write(tmp_path / "new", Row("0"), resume=True)
     assert len(Run.open(tmp_path / "new")) == 1
 
 
-def test_rows_that_failed_are_not_done(tmp_path):
-    """What has an error is done again, and the last result counts."""
+def test_failed_rows_are_not_finished_and_can_be_replaced(tmp_path):
+    """The last result counts."""
     write(tmp_path, Row("0"), Row("1", error="Overloaded: try later"), Row("2"))
     with Journal.open(tmp_path, about(), resume=True) as journal:
         assert [journal.is_finished((key, 0)) for key in "0123"] == [True, False, True, False]
@@ -71,7 +71,7 @@ def test_rows_that_failed_are_not_done(tmp_path):
 
 
 def test_a_row_that_is_written_twice_counts_once(tmp_path):
-    """In one session too."""
+    """Also within one session."""
     with Journal.open(tmp_path, about()) as journal:
         journal.write(Row("a", error="Overloaded: try later"))
         assert not journal.is_finished(("a", 0))
@@ -83,7 +83,7 @@ def test_a_row_that_is_written_twice_counts_once(tmp_path):
 
 
 def test_a_run_can_be_read_while_it_is_written(tmp_path):
-    """What is finished is there."""
+    """Readers see all finished rows."""
     with Journal.open(tmp_path, about()) as journal:
         run = Run.open(tmp_path)
         assert (len(run), list(run.rows())) == (0, [])
@@ -95,69 +95,75 @@ def test_a_run_can_be_read_while_it_is_written(tmp_path):
         run.row("7")
 
 
-def change(folder, statement):
+def execute_on_disk(folder, statement):
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
         connection.execute(statement)
         connection.commit()
 
 
-def test_a_summary_that_has_changed_on_the_disk_is_worked_out_again(tmp_path):
-    """A changed digit makes another number of it, which nobody would notice."""
+def test_a_summary_that_was_changed_on_disk_is_computed_again(tmp_path):
+    """A changed digit would go unnoticed."""
     write(tmp_path, Row("a"), Row("b"))
     before = Run.open(tmp_path).summary()
-    change(tmp_path, "UPDATE run SET summary = replace(summary, '2', '7')")
+    execute_on_disk(tmp_path, "UPDATE run SET summary = replace(summary, '2', '7')")
     assert Run.open(tmp_path).summary() == before
 
 
-def test_a_row_that_is_gone_is_damage(tmp_path):
+def test_a_missing_row_is_reported_as_damage(tmp_path):
     write(tmp_path, Row("a"), Row("b"))
-    change(tmp_path, "DELETE FROM rollouts WHERE example = 'a'")
+    execute_on_disk(tmp_path, "DELETE FROM rollouts WHERE example = 'a'")
     with pytest.raises(RunError, match=r"it holds 1 of 2 rollouts.*--recover"):
         Run.open(tmp_path).summary()
 
 
-def test_a_row_that_is_not_found_any_more_is_damage(tmp_path):
-    """A changed byte in the place of a row hides it from whoever reads all rows in order."""
+def test_a_row_hidden_by_a_changed_byte_is_reported_as_damage(tmp_path):
+    """A changed row number hides it from readers that read rows in order."""
     write(tmp_path, Row("a"), Row("b"))
-    change(tmp_path, "UPDATE rollouts SET row = -9 WHERE example = 'a'")
+    execute_on_disk(tmp_path, "UPDATE rollouts SET row = -9 WHERE example = 'a'")
     with pytest.raises(RunError, match=r"only 1 of its 2 rollouts can be found.*--recover"):
         list(Run.open(tmp_path).rows())
 
 
-class TestAnotherRun:
-    def refused(self, folder, told):
+class TestResumingWithOtherSettings:
+    def resume_and_get_error(self, folder, about_run):
         with pytest.raises(RunError, match="holds another run") as caught:
-            Journal.open(folder, told, resume=True)
+            Journal.open(folder, about_run, resume=True)
         return str(caught.value)
 
-    def test_by_another_rubric(self, tmp_path):
-        """The criteria that differ are named."""
-        write(tmp_path, Row("0"), told=about(Rubric([{"requirement": "Is kind"}])))
-        told = about(Rubric([{"requirement": "Is kind", "weight": 2}, {"requirement": "Is brief"}]))
-        said = self.refused(tmp_path, told)
-        assert "'is_brief' is new, 'is_kind' has another wording" in said
+    def test_another_rubric_is_refused(self, tmp_path):
+        """The error names the criteria that differ."""
+        write(tmp_path, Row("0"), about_run=about(Rubric([{"requirement": "Is kind"}])))
+        about_run = about(
+            Rubric([{"requirement": "Is kind", "weight": 2}, {"requirement": "Is brief"}])
+        )
+        error = self.resume_and_get_error(tmp_path, about_run)
+        assert "'is_brief' is new, 'is_kind' has another wording" in error
 
-    def test_with_other_settings(self, tmp_path):
-        """Those that decide results; how much at once does not."""
-        write(tmp_path, Row("0"), told=about(config={"temperature": 0.2}, options={"at_once": 4}))
-        told = about(config={"temperature": 0.7}, options={"at_once": 8})
-        assert "temperature was 0.2, and is 0.7" in self.refused(tmp_path, told)
-        told = about(config={"temperature": 0.2}, options={"at_once": 8})
-        Journal.open(tmp_path, told, resume=True).close()
+    def test_other_settings_that_decide_results_are_refused(self, tmp_path):
+        """Settings such as concurrency may differ."""
+        write(
+            tmp_path, Row("0"), about_run=about(config={"temperature": 0.2}, options={"at_once": 4})
+        )
+        about_run = about(config={"temperature": 0.7}, options={"at_once": 8})
+        assert "temperature was 0.2, and is 0.7" in self.resume_and_get_error(tmp_path, about_run)
+        about_run = about(config={"temperature": 0.2}, options={"at_once": 8})
+        Journal.open(tmp_path, about_run, resume=True).close()
         assert Run.open(tmp_path).about.options == {"at_once": 8}
 
-    def test_on_other_data(self, tmp_path):
-        """By its fingerprint, whatever the file is called."""
+    def test_other_data_is_refused(self, tmp_path):
+        """Data is compared by fingerprint, whatever the file is called."""
         data = {"source": "a.jsonl", "fingerprint": "f1"}
-        write(tmp_path, Row("0"), told=about(data=data))
+        write(tmp_path, Row("0"), about_run=about(data=data))
         Journal.open(tmp_path, about(data={**data, "source": "b.jsonl"}), resume=True).close()
-        told = about(data={"source": "a.jsonl", "fingerprint": "f2"})
-        assert "the data have changed (the hash was f1, and is f2)" in self.refused(tmp_path, told)
+        about_run = about(data={"source": "a.jsonl", "fingerprint": "f2"})
+        assert "the data have changed (the hash was f1, and is f2)" in self.resume_and_get_error(
+            tmp_path, about_run
+        )
 
-    def test_by_another_judge_or_of_another_model(self, tmp_path):
-        """Both are named."""
-        write(tmp_path, Row("0"), told=about(judge="a", model="m"))
-        assert "model was m, and is n; judge was a, and is b" in self.refused(
+    def test_another_judge_or_model_is_refused(self, tmp_path):
+        """The error names both."""
+        write(tmp_path, Row("0"), about_run=about(judge="a", model="m"))
+        assert "model was m, and is n; judge was a, and is b" in self.resume_and_get_error(
             tmp_path, about(judge="b", model="n")
         )
 
@@ -172,19 +178,18 @@ except RunError as error:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_second_process_is_refused_by_name(tmp_path, resume):
-    """The sentence holds the id of the first."""
+def test_a_second_process_is_refused_with_the_id_of_the_first(tmp_path, resume):
     with Journal.open(tmp_path, about()) as journal:
         journal.write(Row("0"))
         code = SECOND.format(folder=str(tmp_path), resume=resume)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert f"is being written by process {os.getpid()}: wait until it ends" in done.stdout, (
-        done.stderr
+        completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"is being written by process {os.getpid()}: wait until it ends" in completed.stdout, (
+        completed.stderr
     )
 
 
-def test_a_second_journal_in_one_process_is_refused_too(tmp_path):
-    """And the folder is free again once the first is closed."""
+def test_a_second_journal_in_the_same_process_is_refused(tmp_path):
+    """The folder is free again once the first journal is closed."""
     with Journal.open(tmp_path, about()), pytest.raises(RunError, match="is being written"):
         Journal.open(tmp_path, about())
     Journal.open(tmp_path, about()).close()
@@ -202,8 +207,8 @@ else:
 """
 
 
-def test_a_forked_child_does_not_hold_the_folder(tmp_path):
-    """Workers that outlive a killed process do not keep the next one out."""
+def test_a_forked_child_does_not_keep_the_lock(tmp_path):
+    """Workers that outlive a killed process do not lock out the next one."""
     code = FORKING.format(folder=str(tmp_path))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
@@ -227,12 +232,14 @@ with Journal.open({folder!r}, RunAbout.of("score")) as journal:
 """
 
 
-def test_a_full_disk_says_how_many_rows_are_saved(tmp_path):
-    """Every row that was written before can be read, and the run is continued from there."""
+def test_the_error_for_a_full_disk_says_how_many_rows_are_saved(tmp_path):
+    """Every row written before can be read, and the run can be resumed."""
     code = FULL.format(folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     run = Run.open(tmp_path)
-    assert f"{len(run)} rollouts are saved: free some space" in done.stdout
+    assert f"{len(run)} rollouts are saved: free some space" in completed.stdout
     assert len(run) > 5
     with Journal.open(tmp_path, about(), resume=True) as journal:
         assert all(journal.is_finished(row.key) for row in run.rows())
@@ -240,7 +247,7 @@ def test_a_full_disk_says_how_many_rows_are_saved(tmp_path):
     assert "more" in [row.example for row in run.rows()]
 
 
-def test_a_file_in_the_way_is_named(tmp_path):
+def test_a_path_that_is_not_a_run_is_refused(tmp_path):
     """For writing and for reading."""
     (tmp_path / "run").write_text("")
     with pytest.raises(RunError, match="is a file, and a run needs a folder"):
@@ -251,7 +258,7 @@ def test_a_file_in_the_way_is_named(tmp_path):
         Run.open(tmp_path)
 
 
-def test_metadata_that_cannot_be_read_are_named(tmp_path):
+def test_unreadable_metadata_is_reported_as_damage(tmp_path):
     write(tmp_path, Row("0"))
     with RunWriter(tmp_path) as writer:
         writer.save_about({"kind": "score", "created": "", "resumed": "often"})

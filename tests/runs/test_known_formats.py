@@ -1,4 +1,4 @@
-"""Rows in the formats of others: `messages` alone, and the criteria of HealthBench."""
+"""Rows in formats of others: chats in `messages`, and the criteria of HealthBench."""
 
 import asyncio
 import json
@@ -21,9 +21,9 @@ CRITERIA = [
 
 
 def score(rows: Any, rubric: Any = None, **options: Any) -> list[Any]:
-    seen: list[Any] = []
-    asyncio.run(score_rows(rubric, rows, on_row=seen.append, **options))
-    return seen
+    scored_rows: list[Any] = []
+    asyncio.run(score_rows(rubric, rows, on_row=scored_rows.append, **options))
+    return scored_rows
 
 
 # Messages
@@ -38,7 +38,7 @@ def score(rows: Any, rubric: Any = None, **options: Any) -> list[Any]:
         ([QUESTION, REPLY, QUESTION], [QUESTION], [REPLY, QUESTION]),
     ],
 )
-def test_the_last_reply_of_messages_is_the_completion(messages: Any, prompt: Any, completion: Any):
+def test_the_last_assistant_message_is_the_completion(messages: Any, prompt: Any, completion: Any):
     [row] = score([{"id": "a", "messages": messages}], Rubric([{"check": {"max_words": 9}}]))
     assert (row.fields["prompt"], row.fields["completion"]) == (prompt, completion)
     assert "messages" not in row.fields
@@ -46,19 +46,19 @@ def test_the_last_reply_of_messages_is_the_completion(messages: Any, prompt: Any
 
 
 @pytest.mark.parametrize("messages", [[QUESTION], "no chat", 3])
-def test_messages_without_a_reply_stay_as_they_are(messages: Any):
+def test_messages_without_an_assistant_message_are_not_split(messages: Any):
     [row] = score([{"messages": messages}], Rubric([{"check": {"max_words": 9}}]))
     assert row.score is None
 
 
-def test_a_completion_of_its_own_stays_beside_messages():
+def test_a_completion_column_takes_precedence_over_messages():
     [row] = score(
         [{"messages": [QUESTION], "completion": "4"}], Rubric([{"check": {"contains": "4"}}])
     )
     assert (row.score, row.fields["messages"]) == (1.0, [QUESTION])
 
 
-def test_the_command_says_how_messages_were_read(
+def test_the_command_prints_how_messages_were_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     data = tmp_path / "chats.jsonl"
@@ -66,22 +66,22 @@ def test_the_command_says_how_messages_were_read(
     rubric = tmp_path / "r.yaml"
     rubric.write_text("- check: {contains: '4'}\n")
     assert main(["score", str(data), "-r", str(rubric)]) == 0
-    said = capsys.readouterr()
-    assert "the last assistant message of `messages` is the completion" in said.err
-    assert "1 rollout" in said.out
+    captured = capsys.readouterr()
+    assert "the last assistant message of `messages` is the completion" in captured.err
+    assert "1 rollout" in captured.out
 
 
 # HealthBench
 
 
-def judge() -> tuple[FakeModel, PerCriterionGrader]:
+def make_judge() -> tuple[FakeModel, PerCriterionGrader]:
     model = FakeModel(lambda system, user: "MET" if "doctor" in user else "UNMET")
     return model, PerCriterionGrader(model)
 
 
 @pytest.mark.parametrize("column", ["rubrics", "rubric"])
 def test_rows_of_healthbench_are_scored_by_their_criteria(column: str, tmp_path: Path):
-    model, grader = judge()
+    model, grader = make_judge()
     row = {"prompt": [QUESTION], "completion": "Ask one.", column: CRITERIA}
     [scored] = score([row], judge=grader, folder=tmp_path / "run")
     assert (scored.reward, scored.score) == (7.0, 1.0)
@@ -93,14 +93,14 @@ def test_rows_of_healthbench_are_scored_by_their_criteria(column: str, tmp_path:
     assert next(iter(Run.open(tmp_path / "run").rows())).score == 1.0
 
 
-def test_its_aggregation_may_be_below_zero():
+def test_the_healthbench_aggregation_may_be_negative():
     grader = PerCriterionGrader(FakeModel(lambda s, user: "MET" if "wrong" in user else "UNMET"))
     [scored] = score([{"completion": "x", "rubrics": CRITERIA}], judge=grader)
     assert scored.score == pytest.approx(-5 / 7)
 
 
 @pytest.mark.parametrize("data", [CRITERIA, {"rubrics": CRITERIA}, {"criteria": CRITERIA}])
-def test_a_file_with_its_keys_is_a_rubric(data: Any):
+def test_healthbench_criteria_in_a_file_are_a_rubric(data: Any):
     rubric = Rubric.from_dict(data)
     assert rubric.aggregation.name == "healthbench"
     assert [(c.requirement, c.weight) for c in rubric.criteria] == [
@@ -110,6 +110,6 @@ def test_a_file_with_its_keys_is_a_rubric(data: Any):
     assert Rubric.from_dict(rubric.to_dict()).content_hash == rubric.content_hash
 
 
-def test_a_group_of_rubrics_is_still_a_group():
+def test_a_list_of_rubrics_is_still_a_rubric_group():
     group = RubricGroup.from_dict({"rubrics": [[{"requirement": "a"}], [{"requirement": "b"}]]})
     assert len(group.rubrics) == 2

@@ -1,4 +1,4 @@
-"""Tallies of parts, merged, say what one tally of all says."""
+"""Merging the tallies of parts gives the same result as one tally of all rows."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,46 +33,46 @@ def row(example, sample, value):
 
 def rows_of(examples):
     return [
-        [row(place, sample, value) for sample, value in enumerate(values)]
-        for place, values in enumerate(examples)
+        [row(index, sample, value) for sample, value in enumerate(values)]
+        for index, values in enumerate(examples)
     ]
 
 
-def close(one, other):
-    """Whether two summaries are the same but for the last digits."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(close(one[k], other[k]) for k in one)
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) < 1e-9
-    return one == other
+def are_close(left, right):
+    """Return whether two summaries are equal except for rounding."""
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(are_close(left[k], right[k]) for k in left)
+    if isinstance(left, float) and isinstance(right, float):
+        return abs(left - right) < 1e-9
+    return left == right
 
 
 @settings(deadline=None)
 @given(EXAMPLES, st.integers(0, 8))
-def test_two_halves_are_the_whole(examples, cut):
-    """Wherever it is cut between examples."""
+def test_merged_halves_equal_the_whole(examples, cut):
+    """Wherever the rows are divided between examples."""
     groups = rows_of(examples)
     whole, first, second = Tally(), Tally(), Tally()
-    for place, group in enumerate(groups):
-        for one in group:
-            whole.add(one)
-            (first if place < cut else second).add(one)
+    for index, group in enumerate(groups):
+        for group_row in group:
+            whole.add(group_row)
+            (first if index < cut else second).add(group_row)
     first.merge(second)
-    assert close(first.summary().to_dict(), whole.summary().to_dict())
+    assert are_close(first.summary().to_dict(), whole.summary().to_dict())
 
 
-def test_passes_of_examples_that_come_once_add_up():
-    """One of two succeeds here and both there: three of four."""
-    one, other = Passes(), Passes()
+def test_pass_rates_of_separate_examples_are_merged():
+    """One of two succeeds in the first part and both in the second: three of four."""
+    first, second = Passes(), Passes()
     for success in (True, False):
-        one.add(success)
-        other.add(True)
-    one.merge(other)
-    assert one.rates() == {1: PassRates(any=0.75, all=0.75, examples=4)}
+        first.add(success)
+        second.add(True)
+    first.merge(second)
+    assert first.rates() == {1: PassRates(any=0.75, all=0.75, examples=4)}
 
 
-def test_examples_that_come_once_are_merged_too():
-    """Two that succeed and one that fails, of which nothing is kept: 2 of 3 pass."""
+def test_tallies_of_examples_with_one_rollout_are_merged():
+    """Such tallies keep no examples: two succeed and one fails, so 2 of 3 pass."""
     first, second = Tally(unique_examples=True), Tally(unique_examples=True)
     first.add(row(0, 0, 1.0))
     second.add(row(1, 0, 1.0))
@@ -82,15 +82,15 @@ def test_examples_that_come_once_are_merged_too():
     assert first.summary().passes[1].examples == 3
 
 
-def test_means_from_different_zeros_add_up():
-    """1000 and 1002 beside 1 and 3: a mean of 501.5 over four examples."""
-    one, other, all_of_them = Mean(), Mean(), Mean()
-    for place, value in enumerate([1000.0, 1002.0]):
-        one.add(value, place)
-        all_of_them.add(value, place)
-    for place, value in enumerate([1.0, 3.0]):
-        other.add(value, place)
-        all_of_them.add(value, place + 2)
-    one.merge(other)
-    assert one.estimate().mean == 501.5
-    assert abs(one.estimate().low - all_of_them.estimate().low) < 1e-6
+def test_means_with_different_reference_values_are_merged():
+    """1000 and 1002, and 1 and 3: a mean of 501.5 over four examples."""
+    first, second, all_of_them = Mean(), Mean(), Mean()
+    for index, value in enumerate([1000.0, 1002.0]):
+        first.add(value, index)
+        all_of_them.add(value, index)
+    for index, value in enumerate([1.0, 3.0]):
+        second.add(value, index)
+        all_of_them.add(value, index + 2)
+    first.merge(second)
+    assert first.estimate().mean == 501.5
+    assert abs(first.estimate().low - all_of_them.estimate().low) < 1e-6

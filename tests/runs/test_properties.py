@@ -1,4 +1,4 @@
-"""What holds whatever the rubric, the fields and the answers are."""
+"""Properties of saved rows and pass rates, for generated rubrics, fields and answers."""
 
 import json
 
@@ -19,7 +19,7 @@ values = st.recursive(
 
 
 @given(rubrics())
-def test_a_compact_report_comes_back_equal(rubric):
+def test_a_compact_report_is_read_back_equal(rubric):
     """Through JSON and back."""
     report = rubric.grade_sync("text")
     form = RowForm(rubric.criteria)
@@ -29,7 +29,7 @@ def test_a_compact_report_comes_back_equal(rubric):
 
 @given(texts, st.integers(0, 10**6), st.dictionaries(texts, values, max_size=4))
 def test_any_row_can_be_saved_and_read(example, sample, fields):
-    """As strict JSON; fields that were not altered come back as they were."""
+    """It is saved as strict JSON, and fields that were not altered are read back unchanged."""
     form, row = RowForm(()), Row(example, sample, fields)
     saved = form.save(row)
     assert all(text.encode() for text in (saved.example, saved.task, saved.data) if text)
@@ -42,13 +42,13 @@ def test_any_row_can_be_saved_and_read(example, sample, fields):
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12))
-def test_passing_once_in_k_is_never_rarer_than_passing_always(tries):
-    """And both are shares."""
-    seen = dict.fromkeys("abc", -1)
+def test_pass_at_k_is_at_least_pass_hat_k(tries):
+    """Both are shares between 0 and 1."""
+    last_samples = dict.fromkeys("abc", -1)
     rows = []
     for example, success in tries:
-        seen[example] += 1
-        rows.append(_row(example, seen[example], float(success)))
+        last_samples[example] += 1
+        rows.append(_row(example, last_samples[example], float(success)))
     for rates in summarize(rows).passes.values():
         assert 0 <= rates.all <= rates.any + 1e-12 <= 1 + 1e-9
 

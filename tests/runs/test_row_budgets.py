@@ -1,4 +1,4 @@
-"""Rubrics that come with rows cost other rows nothing: what exceeds the budget is an error of its row."""
+"""Rubrics of rows cannot harm other rows: exceeding the budget is an error of the row."""
 
 import json
 import random
@@ -17,7 +17,7 @@ from assay.shaping import measure_repetition
 
 SLOW = {"regex": {"pattern": "(a|aa)+$", "timeout_seconds": 1000}}
 TEXT = "a" * 5000 + "!"
-HONEST = [
+NORMAL_ROWS = [
     {
         "id": f"honest {number}",
         "completion": "Paris, 12",
@@ -47,9 +47,13 @@ TOO_SLOW = {
 
 
 async def score(rubric, **fields):
-    """Score a row between honest ones; return the errors of the row."""
+    """Score a row among normal ones, and return its errors."""
     seen = {}
-    rows = [*HONEST[:3], {"id": "row", "completion": TEXT, "rubric": rubric, **fields}, *HONEST[3:]]
+    rows = [
+        *NORMAL_ROWS[:3],
+        {"id": "row", "completion": TEXT, "rubric": rubric, **fields},
+        *NORMAL_ROWS[3:],
+    ]
     rubrics = RowRubrics(budget=RowBudget(seconds=0.2))
     await score_rows(rubrics, rows, on_row=lambda row: seen.update({row.example: row}))
     row = seen.pop("row")
@@ -81,8 +85,8 @@ async def test_a_rubric_that_is_nested_too_deep_is_an_error_of_its_row(levels, w
     assert await score(nest([{"check": "refusal"}], levels, wrap))
 
 
-async def test_nested_rubrics_take_no_longer_with_every_level():
-    """Each level took twice as long as the one inside it: 20 levels were minutes."""
+async def test_nested_rubrics_do_not_take_exponential_time():
+    """Each level once took twice as long as the one inside it: minutes for 20 levels."""
     rubric = nest([{"check": {"contains": "a"}}], 20, lambda inner: [{"rubric": inner}])
     started = time.process_time()
     [report] = await RowRubrics().score([{"completion": "a", "rubric": rubric}])
@@ -92,14 +96,14 @@ async def test_nested_rubrics_take_no_longer_with_every_level():
 
 @pytest.mark.parametrize("name", TOO_SLOW)
 async def test_a_rubric_that_is_too_slow_is_an_error_of_its_row(name):
-    """All checks of a row share the time, whatever limits the rubric asks for."""
+    """All checks of a row share the time, whatever limits the rubric sets."""
     text = json.dumps("a" * 100 + "!") if "schema" in name else TEXT
     completion = [{"role": "assistant", "content": text}] * (5 if "steps" in name else 1)
     assert "Timeout" in await score(TOO_SLOW[name], completion=completion)
 
 
-async def test_the_loop_does_not_wait_for_a_search_that_does_not_look_at_the_clock():
-    """Comparing letters in any case took minutes for 9,000 letters, whatever the time limit."""
+async def test_a_regex_search_that_ignores_its_timeout_does_not_block_the_event_loop():
+    """A case-insensitive search of 9,000 letters took minutes, whatever the time limit."""
     rubric = [{"check": {"regex": "(?i)" + "\u017f" * 2000}}]
     started = time.thread_time()
     assert "Timeout" in await score(rubric)
@@ -107,8 +111,8 @@ async def test_the_loop_does_not_wait_for_a_search_that_does_not_look_at_the_clo
 
 
 @pytest.mark.parametrize("completion", ["[]", "no JSON"])
-def test_what_a_check_says_in_a_worker_arrives(completion):
-    """In a new process, since what was isolated there before could hide that it does not."""
+def test_the_reason_of_an_isolated_check_is_returned(completion):
+    """In a new process, where no earlier isolated check can hide a failure."""
     rubric = [{"check": {"json_schema": {"schema": {"type": "object"}}}}]
     row = {"completion": completion, "rubric": rubric}
     program = (
@@ -134,7 +138,7 @@ FROM_COLUMNS = {
 
 @pytest.mark.parametrize("name", FROM_COLUMNS)
 @pytest.mark.parametrize("is_own", [True, False], ids=["rubric of the row", "rubric for all rows"])
-async def test_what_a_column_brings_is_an_error_of_its_row(name, is_own):
+async def test_a_hostile_column_value_is_an_error_of_its_row(name, is_own):
     """A column that is filled into a check may be as hostile as a rubric of the row."""
     check, value, words = FROM_COLUMNS[name]
     criteria = [{"check": check, "name": "filled"}]
@@ -154,7 +158,7 @@ async def test_what_a_column_brings_is_an_error_of_its_row(name, is_own):
 
 
 async def test_a_requirement_without_a_judge_is_an_error_of_its_row():
-    """It ended the whole run."""
+    """It once ended the whole run."""
     assert "no judge was named" in await score([{"requirement": "Is kind"}])
 
 
@@ -166,7 +170,7 @@ async def test_a_check_that_takes_too_much_memory_is_an_error_of_its_row():
     assert "MemoryError" in report.errors["json_schema"]
 
 
-async def test_two_rollouts_with_one_slow_rubric_have_a_budget_each():
+async def test_each_rollout_has_a_budget_of_its_own():
     """The rollout on which the rubric is slow takes nothing from the other one."""
     rubrics = RowRubrics(budget=RowBudget(seconds=0.2))
     rows = [{"completion": text, "rubric": [{"check": SLOW}]} for text in (TEXT, "aaa")]
@@ -174,14 +178,13 @@ async def test_two_rollouts_with_one_slow_rubric_have_a_budget_each():
     assert (first.score, second.score) == (None, 1.0)
 
 
-async def test_trainers_and_servers_use_the_budget_of_the_rubric_for_all_rows():
-    """`row_budget` says what the rubrics of rows may use, wherever the rubric scores."""
+async def test_trainers_and_servers_use_the_row_budget_of_the_rubric():
     rubric = Rubric([lambda: 0.5])
     rubric.row_budget = RowBudget(criteria=1)
     rows = [{"completion": "x", "rubric": [{"check": "refusal"}] * number} for number in (1, 2)]
-    one, two = await Step(rubric, unscored="zero").score([*rows])
-    assert (one.reward, two.reward) == (0.0, None)
-    assert "criteria of its RowBudget, which is 1" in str(two)
+    first, second = await Step(rubric, unscored="zero").score([*rows])
+    assert (first.reward, second.reward) == (0.0, None)
+    assert "criteria of its RowBudget, which is 1" in str(second)
 
 
 @pytest.mark.parametrize(
@@ -195,20 +198,20 @@ async def test_trainers_and_servers_use_the_budget_of_the_rubric_for_all_rows():
         ("a{99999999999999999999}", 999_999_999),
     ],
 )
-def test_the_size_of_a_pattern_counts_what_is_repeated(pattern, size):
+def test_the_size_of_a_pattern_includes_its_repetitions(pattern, size):
     assert estimate_pattern_size(pattern) == size
 
 
 @pytest.mark.parametrize(
     "pattern", ["(?V1)(?:a{1000}[[(]]){1000}", "[[:alpha:](]{1000}", "(?#()(a{1000}){1000}"]
 )
-def test_brackets_that_are_not_what_they_seem_make_no_pattern_small(pattern):
+def test_misleading_brackets_do_not_lower_the_size_of_a_pattern(pattern):
     largest_repetition = 1_000_000 if pattern.count("1000") == 2 else 1000
     assert estimate_pattern_size(pattern) >= largest_repetition
 
 
-def test_repetition_is_measured_as_by_comparing_all_runs():
-    """Also for runs of any length, which took quadratic time and memory."""
+def test_repetition_equals_the_comparison_of_all_word_sequences():
+    """Long sequences once took quadratic time and memory."""
     generator = random.Random(0)
     for _ in range(300):
         words = generator.choices("ab", k=generator.randint(0, 40))

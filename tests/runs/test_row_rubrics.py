@@ -1,4 +1,4 @@
-"""Rows that bring their own rubric."""
+"""Rows that contain their own rubric."""
 
 import json
 
@@ -13,7 +13,7 @@ ROME = {"name": "rome", "criteria": [{"check": {"contains": "Rome"}, "weight": 2
 
 
 async def test_each_row_is_scored_by_its_own_rubric(tmp_path):
-    """A list, a mapping, the JSON of either, and the one that is for all."""
+    """Given as a list, a mapping, or JSON of either; a row without one uses the default rubric."""
     rows = [
         {"completion": "Paris", "rubric": PARIS},
         {"completion": "Paris", "rubric": ROME},
@@ -30,7 +30,7 @@ async def test_each_row_is_scored_by_its_own_rubric(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("own", "words"),
+    ("row_rubric", "words"),
     [
         ([{"requirment": "x"}], "unknown field 'requirment': did you mean 'requirement'?"),
         ([], "No criteria found"),
@@ -44,11 +44,11 @@ async def test_each_row_is_scored_by_its_own_rubric(tmp_path):
         ),
     ],
 )
-async def test_a_rubric_that_cannot_be_read_is_an_error_of_its_row(tmp_path, own, words):
-    """Which row and what; the others are scored."""
+async def test_an_invalid_rubric_is_an_error_of_its_row(tmp_path, row_rubric, words):
+    """The error names the row and the problem; the other rows are scored."""
     rows = [
         {"id": "a", "completion": "Paris", "rubric": PARIS},
-        {"id": "b", "completion": "", "rubric": own},
+        {"id": "b", "completion": "", "rubric": row_rubric},
     ]
     summary = await score_rows(None, rows, folder=tmp_path)
     assert (summary.scored, summary.unscored) == (1, 1)
@@ -58,22 +58,22 @@ async def test_a_rubric_that_cannot_be_read_is_an_error_of_its_row(tmp_path, own
 
 
 async def test_a_row_without_any_rubric_is_an_error():
-    """When there is none for all."""
+    """If there is no default rubric."""
     summary = await score_rows(None, [{"completion": "x"}])
     assert summary.errors_by_criterion == {"rollout": {"RubricError": 1}}
     assert summary.criteria == {}
 
 
-async def test_rows_of_one_rubric_share_it():
-    """By what it says, and not by which object says it."""
+async def test_rows_with_equal_rubrics_share_one_object():
+    """Compared by content, not by identity."""
     rubrics = RowRubrics()
     first, _ = rubrics.of({"rubric": PARIS})
     assert rubrics.of({"rubric": [{"check": {"contains": "Paris"}, "weight": 1.0}]})[0] is not first
     assert rubrics.of({"rubric": json.loads(json.dumps(PARIS))})[0] is first
 
 
-async def test_it_scores_rollouts_as_a_rubric_does():
-    """For whoever takes something with a `score`."""
+async def test_row_rubrics_have_the_score_method_of_a_rubric():
+    """For code that takes any object with a `score` method."""
     rubrics = RowRubrics(Rubric([lambda: 0.25]))
     rollouts = [
         Rollout(completion="Paris", columns={"rubric": PARIS}),
@@ -86,8 +86,8 @@ async def test_it_scores_rollouts_as_a_rubric_does():
     assert "the rubric of row 3: its column 'rubric' holds 7" in reports[3].errors["rubric"]
 
 
-async def test_a_judged_rubric_of_a_row_asks_the_runs_grader(tmp_path):
-    """One call for the one row that is judged."""
+async def test_a_judged_rubric_of_a_row_uses_the_judge_of_the_run(tmp_path):
+    """One call, for the one row that is judged."""
     model = FakeModel("MET")
     rows = [
         {"completion": "some text", "rubric": [{"requirement": "Is kind"}]},
@@ -98,7 +98,7 @@ async def test_a_judged_rubric_of_a_row_asks_the_runs_grader(tmp_path):
     assert (len(model.calls), summary.score.mean) == (1, 1.0)
 
 
-async def test_a_table_that_fills_gaps_is_understood(tmp_path):
+async def test_null_keys_added_by_parquet_are_ignored(tmp_path):
     """Parquet gives every entry the keys of all of them."""
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -118,7 +118,7 @@ async def test_a_table_that_fills_gaps_is_understood(tmp_path):
     assert [(row.errors, row.reward) for row in seen] == [({}, 0.0), ({}, 2.0)]
 
 
-async def test_rollouts_are_compared_by_the_rubric_for_all_only():
+async def test_rollouts_are_compared_only_by_the_default_rubric():
     """A row with its own is scored alone."""
     rubric = Rubric([Criterion(check=lambda completions: [len(completions)] * len(completions))])
     rows = [

@@ -1,4 +1,4 @@
-"""The SQLite file of a run: what is saved stays saved, and errors say what to do."""
+"""The SQLite file of a run: saved rows survive kills and damage, and errors say what to do."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ ABOUT = {"kind": "score", "created": "2026-01-31T09:30:00Z", "rubric": None, "da
 
 @pytest.fixture(params=["wal", "delete"], autouse=True)
 def journal_mode(request, monkeypatch):
-    """Both ways in which SQLite protects a transaction."""
+    """Run every test in both modes in which SQLite protects a transaction."""
     monkeypatch.setenv("ASSAY_JOURNAL_MODE", request.param)
     return request.param
 
@@ -56,7 +56,7 @@ def examples(folder):
     return [example for (example,) in RunFile(folder).select("SELECT example FROM rollouts")]
 
 
-def test_a_run_is_one_file_after_it_was_written(tmp_path, journal_mode):
+def test_a_finished_run_is_a_single_file(tmp_path, journal_mode):
     with RunWriter(tmp_path / "run") as writer:
         writer.save_about(ABOUT)
         writer.save_rollouts([rollout("a")])
@@ -72,7 +72,7 @@ def test_prompt_and_completion_are_columns(tmp_path):
     assert RunFile(tmp_path).select("SELECT prompt, completion FROM rollouts") == [("Q", "Paris")]
 
 
-def test_rollouts_come_in_the_order_of_the_data(tmp_path):
+def test_rollouts_are_read_in_the_order_of_the_data(tmp_path):
     """Also over several batches."""
     numbers = list(range(1200))
     write(tmp_path, *[rollout(str(number), row=number) for number in reversed(numbers)])
@@ -80,13 +80,13 @@ def test_rollouts_come_in_the_order_of_the_data(tmp_path):
     assert ids == list(range(1200, 0, -1))
 
 
-def test_a_rollout_without_a_place_comes_last(tmp_path):
+def test_a_rollout_without_a_row_number_comes_last(tmp_path):
     write(tmp_path, rollout("b", row=4), rollout("c"), rollout("a", row=0))
     data = [saved.data for saved in RunFile(tmp_path).read_rollouts()]
     assert [line[12:13] for line in data] == [b"a", b"b", b"c"]
 
 
-def test_a_reader_sees_what_was_saved_so_far(tmp_path):
+def test_a_reader_sees_the_rows_saved_so_far(tmp_path):
     with RunWriter(tmp_path) as writer:
         writer.save_about(ABOUT)
         run = RunFile(tmp_path)
@@ -97,7 +97,7 @@ def test_a_reader_sees_what_was_saved_so_far(tmp_path):
     assert not run.is_being_written
 
 
-def test_a_failed_rollout_is_replaced_with_its_verdicts(tmp_path):
+def test_a_failed_rollout_is_replaced_together_with_its_verdicts(tmp_path):
     verdict = SavedVerdict(0, "is_kind", 1.0, "MET", "Because.", None, "judge-1")
     with RunWriter(tmp_path) as writer:
         writer.save_about(ABOUT)
@@ -107,7 +107,7 @@ def test_a_failed_rollout_is_replaced_with_its_verdicts(tmp_path):
         assert not writer.is_finished("a", 0)
         writer.save_rollouts([rollout("a", verdicts=[verdict])])
         assert writer.is_finished("a", 0)
-        # One that failed does not take the place of one that did not.
+        # A failed rollout does not replace a successful one.
         writer.save_rollouts([rollout("a", error="Overloaded")])
         assert writer.is_finished("a", 0)
     run = RunFile(tmp_path)
@@ -115,7 +115,7 @@ def test_a_failed_rollout_is_replaced_with_its_verdicts(tmp_path):
     assert run.select("SELECT count(*) FROM rollouts") == [(1,)]
 
 
-def test_calls_are_kept_with_their_rollout(tmp_path):
+def test_calls_are_saved_with_their_rollout(tmp_path):
     call = SavedCall(0, "judge", "judge-1", "[]", "MET", 10, 2, 0.01, '{"reply": "MET"}')
     write(tmp_path, rollout("a", calls=[call]))
     assert [saved.calls for saved in RunFile(tmp_path).read_rollouts()] == [[{"reply": "MET"}]]
@@ -165,8 +165,8 @@ for number in range(100_000):
 """
 
 
-def test_a_kill_loses_nothing_that_was_saved(tmp_path):
-    """And the file can be read and written at once."""
+def test_a_kill_loses_no_saved_rollout(tmp_path):
+    """The file can be read and written immediately afterwards."""
     code = KILLED.format(tests=str(Path(__file__).parent), folder=str(tmp_path / "run"))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         for _ in range(50):
@@ -182,8 +182,8 @@ def test_a_kill_loses_nothing_that_was_saved(tmp_path):
     assert RunFile(tmp_path / "run").select("PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_transaction_that_a_kill_has_cut_off_is_taken_back_by_a_reader(tmp_path):
-    """With a rollback journal, the file holds half of it until somebody reads or writes the run."""
+def test_a_reader_rolls_back_a_transaction_that_a_kill_interrupted(tmp_path):
+    """With a rollback journal, the file contains half of it until a process opens the run."""
     with RunWriter(tmp_path / "run", journal_mode="delete") as writer:
         writer.save_about(ABOUT)
         writer.save_rollouts([rollout(str(number)) for number in range(100)])
@@ -208,11 +208,11 @@ except RunError as error:
 """
 
 
-def test_a_second_writer_is_refused_by_name(tmp_path):
+def test_a_second_writer_is_refused_with_the_process_id_of_the_first(tmp_path):
     with RunWriter(tmp_path):
         code = SECOND.format(folder=str(tmp_path))
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert f"is being written by process {os.getpid()}: wait until it ends" in done.stdout
+        completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert f"is being written by process {os.getpid()}: wait until it ends" in completed.stdout
         with pytest.raises(RunError, match="is being written by process"):
             RunWriter(tmp_path)
     RunWriter(tmp_path).close()
@@ -230,8 +230,8 @@ else:
 """
 
 
-def test_a_forked_child_does_not_hold_the_run(tmp_path):
-    """A worker that outlives a killed process does not keep the next writer out."""
+def test_a_forked_child_does_not_keep_the_lock(tmp_path):
+    """A worker that outlives a killed process does not lock out the next writer."""
     code = FORKING.format(folder=str(tmp_path))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
@@ -259,18 +259,20 @@ except RunError as error:
 
 def test_a_full_disk_stops_with_a_message_and_the_run_can_be_resumed(tmp_path):
     code = FULL.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    count = int(done.stdout.split()[0])
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    count = int(completed.stdout.split()[0])
     assert count > 5
-    assert "cannot be written" in done.stdout
-    assert f"{count} rollouts are saved: free some space" in done.stdout
+    assert "cannot be written" in completed.stdout
+    assert f"{count} rollouts are saved: free some space" in completed.stdout
     with RunWriter(tmp_path) as writer:
         assert writer.count_rollouts() == count
         writer.save_rollouts([rollout("more")])
 
 
 def test_a_merged_run_holds_the_rollouts_of_both(tmp_path):
-    """Where both have a rollout, the one without an error counts."""
+    """If both have a rollout, the one without an error is kept."""
     verdict = SavedVerdict(0, "is_kind", 1.0, "MET", None, None, None)
     write(
         tmp_path / "one",
@@ -323,7 +325,7 @@ def count_steps_of_merging(tmp_path, monkeypatch, *, saved_rollouts):
 
 
 def test_merging_takes_no_longer_in_a_larger_run(tmp_path, monkeypatch):
-    """The shards of a run are merged one by one, so this must not look at all saved rollouts."""
+    """Shards are merged one by one, so merging must not read all saved rollouts."""
     small = count_steps_of_merging(tmp_path, monkeypatch, saved_rollouts=100)
     large = count_steps_of_merging(tmp_path, monkeypatch, saved_rollouts=2_000)
     assert large < 1.5 * small
@@ -335,23 +337,23 @@ class TestDamage:
             file.seek(offset)
             file.write(garbage)
 
-    def test_a_changed_character_is_noticed(self, tmp_path):
+    def test_a_changed_character_is_detected(self, tmp_path):
         """SQLite itself has no checksums."""
         write(tmp_path, rollout("a"), rollout("b", text="Rome"))
-        place = (tmp_path / FILE_NAME).read_bytes().index(b"Rome")
-        self.damage(tmp_path, place, b"Nome")
+        offset = (tmp_path / FILE_NAME).read_bytes().index(b"Rome")
+        self.damage(tmp_path, offset, b"Nome")
         with pytest.raises(RunError, match=r"checksum of rollout 2 .* --recover FOLDER"):
             list(RunFile(tmp_path).read_rollouts())
 
-    def test_what_can_be_read_is_recovered(self, tmp_path):
+    def test_readable_rollouts_of_a_damaged_run_are_recovered(self, tmp_path):
         verdict = SavedVerdict(0, "is_kind", 1.0, "MET", "Because.", None, "judge-1")
         write(
             tmp_path / "run",
             *[rollout(str(n), text="x" * 500, verdicts=[verdict]) for n in range(100)],
         )
-        place = (tmp_path / "run" / FILE_NAME).read_bytes().index(b'"example":"40"')
+        offset = (tmp_path / "run" / FILE_NAME).read_bytes().index(b'"example":"40"')
         # Most of a page is overwritten, with several rollouts in it.
-        self.damage(tmp_path / "run", place // 4096 * 4096, b"\xff" * 3000)
+        self.damage(tmp_path / "run", offset // 4096 * 4096, b"\xff" * 3000)
         with pytest.raises(RunError, match="is damaged"):
             list(RunFile(tmp_path / "run").read_rollouts())
         with RunWriter(tmp_path / "new") as writer:
@@ -363,7 +365,7 @@ class TestDamage:
         assert run.select("SELECT count(*) FROM verdicts") == [(saved,)]
         assert run.read_run() == ABOUT
 
-    def test_a_file_that_is_not_sqlite_is_called_damaged(self, tmp_path):
+    def test_a_file_that_is_not_sqlite_is_reported_as_damaged(self, tmp_path):
         (tmp_path / FILE_NAME).write_bytes(b"not SQLite" * 100)
         with pytest.raises(RunError, match=r"is damaged .file is not a database"):
             RunFile(tmp_path).read_run()
@@ -383,14 +385,14 @@ def test_a_run_on_read_only_media_can_be_read(tmp_path):
 
 
 class TestOtherFiles:
-    def test_a_folder_of_an_earlier_version_is_named_as_such(self, tmp_path):
+    def test_a_run_of_an_earlier_version_is_refused(self, tmp_path):
         (tmp_path / "run.json").write_text("{}")
         (tmp_path / "rollouts.jsonl").write_text("")
         for open_run in (RunFile, RunWriter):
             with pytest.raises(RunError, match="was written by an earlier version of assay"):
                 open_run(tmp_path)
 
-    def test_a_database_of_another_program_is_left_alone(self, tmp_path):
+    def test_a_database_of_another_program_is_refused(self, tmp_path):
         with sqlite3.connect(tmp_path / FILE_NAME) as connection:
             connection.execute("CREATE TABLE notes (text)")
         connection.close()
@@ -406,7 +408,7 @@ class TestOtherFiles:
         with pytest.raises(RunRefused, match="has version 2 of the format"):
             RunFile(tmp_path).read_run()
 
-    def test_a_folder_without_a_run_is_named(self, tmp_path):
+    def test_a_folder_without_a_run_is_refused(self, tmp_path):
         with pytest.raises(RunError, match=r"there is no run .*nowhere: name the folder"):
             RunFile(tmp_path / "nowhere")
         with pytest.raises(RunError, match=r"has no run\.assay, so it is not a run"):
@@ -418,13 +420,13 @@ class TestOtherFiles:
             RunWriter(tmp_path / "run")
 
 
-def test_a_run_that_was_started_but_not_described_holds_nothing(tmp_path):
+def test_a_run_without_metadata_is_refused(tmp_path):
     RunWriter(tmp_path).close()
     with pytest.raises(RunError, match="holds no run yet"):
         RunFile(tmp_path).read_run()
 
 
-def test_a_copy_of_the_file_alone_is_a_run(tmp_path):
+def test_a_copied_run_file_is_a_run(tmp_path):
     write(tmp_path / "run", rollout("a"))
     shutil.copy(tmp_path / "run" / FILE_NAME, tmp_path / "copy.assay")
     assert examples(tmp_path / "copy.assay") == ["a"]

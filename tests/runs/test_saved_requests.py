@@ -1,4 +1,4 @@
-"""What models were asked and replied, kept word for word with the row that it is about."""
+"""Requests to models and their replies can be saved with the row that they are about."""
 
 from assay import PerCriterionGrader, Rubric, Tournament
 from assay.envs import SingleTurnEnv
@@ -8,41 +8,41 @@ from assay.testing import FakeModel, ModelServer
 RUBRIC = Rubric.from_dict([{"requirement": "Is polite"}, {"requirement": "Is short"}])
 
 
-async def scored(folder, **options):
+async def score_one_row(folder, **options):
     grader = PerCriterionGrader(model=FakeModel("MET"))
     await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, judge=grader, **options)
     [row] = Run.open(folder).rows()
     return row
 
 
-async def test_every_call_is_kept_word_for_word(tmp_path):
-    """Two questions about one text, each with all of its messages."""
-    whole = (await scored(tmp_path / "run", save_requests=True)).calls
-    assert [len(call["messages"]) for call in whole] == [3, 3]
-    assert "please" in whole[1]["messages"][1]["content"]
-    assert all("MET" in call["reply"] for call in whole)
+async def test_every_call_is_saved_verbatim(tmp_path):
+    """Two requirements on one text, each with all of its messages."""
+    calls = (await score_one_row(tmp_path / "run", save_requests=True)).calls
+    assert [len(call["messages"]) for call in calls] == [3, 3]
+    assert "please" in calls[1]["messages"][1]["content"]
+    assert all("MET" in call["reply"] for call in calls)
     questions = {criterion.question_hash for criterion in RUBRIC.criteria}
-    assert {call["question"] for call in whole} == questions
+    assert {call["question"] for call in calls} == questions
 
 
-async def test_nothing_is_kept_unless_asked_for(tmp_path):
-    assert (await scored(tmp_path / "run")).calls == ()
+async def test_calls_are_not_saved_by_default(tmp_path):
+    assert (await score_one_row(tmp_path / "run")).calls == ()
 
 
-async def test_a_call_that_came_to_nothing_says_why(tmp_path):
-    """There one wants to look."""
+async def test_a_failed_call_is_saved_with_its_error(tmp_path):
+    """Failed calls are the ones that users look at."""
     grader = PerCriterionGrader(model=FakeModel("perhaps"))
     rows = [{"completion": "please"}]
     folder = tmp_path / "run"
     await score_rows(RUBRIC, rows, folder=folder, judge=grader, save_requests=True)
     [row] = Run.open(folder).rows()
     assert not row.scored
-    assert {(said["source"], said["reply"][:11]) for said in row.calls} == {
+    assert {(call["source"], call["reply"][:11]) for call in row.calls} == {
         ("error", "Unreadable:")
     }
 
 
-async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
+async def test_an_api_key_in_an_error_is_redacted(tmp_path, monkeypatch):
     """As in the errors of a row."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
     grader = PerCriterionGrader(model=FakeModel(RuntimeError("no such key: sk-0123456789abcdef")))
@@ -95,20 +95,20 @@ def test_every_row_of_a_group_has_its_own_requests_and_tokens(tmp_path):
     assert rows[0].spent_on_judge.prompt > rows[1].spent_on_judge.prompt + 300
 
 
-def test_requests_about_a_whole_group_are_kept_with_its_first_row(tmp_path):
-    """A tournament compares the two replies twice, the second time the other way round."""
+def test_requests_about_a_whole_group_are_saved_with_its_first_row(tmp_path):
+    """A tournament compares the two replies twice, the second time in reverse order."""
 
     def rubric(grader):
         return Rubric([Tournament(grader, "Is polite")])
 
     rows = evaluate_two_replies(tmp_path / "run", rubric)
-    kept = [[call["role"] for call in row.calls] for row in rows]
-    assert kept == [["model", "judge", "judge"], ["model"]]
+    roles = [[call["role"] for call in row.calls] for row in rows]
+    assert roles == [["model", "judge", "judge"], ["model"]]
     assert [row.spent_on_judge.calls for row in rows] == [1, 1]
 
 
-async def test_a_request_names_its_criterion(tmp_path):
-    """Also if the requirement is filled with a column, and then reads otherwise than in the rubric."""
+async def test_a_saved_request_names_its_criterion(tmp_path):
+    """Even if the requirement is filled from a column and so differs from the text in the rubric."""
     rubric = Rubric.from_dict(
         [
             {"name": "follows_policy", "requirement": "Follows: {policy}"},
@@ -119,5 +119,7 @@ async def test_a_request_names_its_criterion(tmp_path):
     judge = PerCriterionGrader(model=FakeModel("MET"))
     await score_rows(rubric, rows, folder=tmp_path / "run", judge=judge, save_requests=True)
     [row] = Run.open(tmp_path / "run").rows()
-    asked = {call["criterion"]: "Say please" in str(call["messages"]) for call in row.calls}
-    assert asked == {"follows_policy": True, "polite": False}
+    criteria_with_policy = {
+        call["criterion"]: "Say please" in str(call["messages"]) for call in row.calls
+    }
+    assert criteria_with_policy == {"follows_policy": True, "polite": False}

@@ -1,4 +1,4 @@
-"""Rows in, a run out."""
+"""`score_rows` scores rows and writes a run."""
 
 import asyncio
 import json
@@ -30,13 +30,13 @@ def texts(*completions, **more):
     return [{"completion": text, **more} for text in completions]
 
 
-def lines_of(folder):
-    """What is saved of each rollout, as JSON, in the order in which it was saved."""
+def saved_lines(folder):
+    """Return the saved JSON of each rollout, in the order in which it was saved."""
     return [data for (data,) in RunFile(folder).select("SELECT data FROM rollouts ORDER BY id")]
 
 
 async def test_rows_are_scored_and_saved_in_order(tmp_path):
-    """Two of three name it."""
+    """Two of three completions name Paris."""
     rows = texts("Paris.", "Rome.", "In Paris")
     summary = await score_rows(PARIS, rows, folder=tmp_path)
     assert (summary.rollouts, summary.score.mean, summary.complete) == (
@@ -51,7 +51,7 @@ async def test_rows_are_scored_and_saved_in_order(tmp_path):
     assert Rubric.from_dict(run.about.rubric.source).content_hash == PARIS.content_hash
 
 
-async def test_without_a_folder_only_the_watcher_sees_rows():
+async def test_without_a_folder_rows_are_only_passed_to_on_row():
     """The summary is the same."""
     seen = []
     summary = await score_rows(PARIS, texts("Paris", "Rome"), on_row=seen.append)
@@ -59,35 +59,34 @@ async def test_without_a_folder_only_the_watcher_sees_rows():
     assert summary.score.mean == 0.5
 
 
-async def test_many_rows_give_what_scoring_them_at_once_gives(tmp_path):
-    """Whatever the chunks were."""
+async def test_scoring_rows_in_chunks_gives_the_same_reports_as_all_at_once(tmp_path):
     rubric = Rubric([lambda n: n % 7 / 7, lambda n: n % 2 == 0], weights=[1, 0.5])
     rows = [{"n": n} for n in range(2500)]
     await score_rows(rubric, rows, folder=tmp_path)
     assert [row.report for row in Run.open(tmp_path).rows()] == await rubric.score(rows)
 
 
-async def test_an_empty_input_is_an_empty_run(tmp_path):
-    """And can be begun again."""
+async def test_an_empty_input_gives_an_empty_run(tmp_path):
+    """The run can be started again."""
     summary = await score_rows(PARIS, [], folder=tmp_path)
     assert (summary.rollouts, summary.complete, summary.score.mean) == (0, True, None)
     assert (await score_rows(PARIS, texts("Paris"), folder=tmp_path)).rollouts == 1
 
 
 class TestKeys:
-    async def keys(self, rows):
+    async def score_and_get_keys(self, rows):
         seen = []
         await score_rows(Rubric([lambda: 1.0]), rows, on_row=lambda row: seen.append(row.key))
         return seen
 
-    async def test_an_example_goes_by_its_own_id(self):
-        """`example_id` before `id`, and as text."""
+    async def test_the_key_of_an_example_is_its_id(self):
+        """`example_id` takes precedence over `id`; ids become text."""
         rows = [{"example_id": 7, "id": "x"}, {"id": 8.5}, {"example_id": None, "id": "z"}]
-        assert await self.keys(rows) == [("7", 0), ("8.5", 0), ("z", 0)]
+        assert await self.score_and_get_keys(rows) == [("7", 0), ("8.5", 0), ("z", 0)]
 
-    async def test_rollouts_of_one_example_are_numbered_as_they_come(self):
-        """Wherever they stand."""
-        assert await self.keys([{"id": name} for name in "abaab"]) == [
+    async def test_rollouts_of_one_example_are_numbered_in_input_order(self):
+        """They need not be adjacent."""
+        assert await self.score_and_get_keys([{"id": name} for name in "abaab"]) == [
             ("a", 0),
             ("b", 0),
             ("a", 1),
@@ -95,17 +94,19 @@ class TestKeys:
             ("b", 1),
         ]
 
-    async def test_a_row_may_say_which_sample_it_is(self):
-        """As a number, or as a table of text has it. A column that means something else is left alone."""
-        assert await self.keys([{"id": "a", "sample": 4}, {"id": "a", "sample": "2"}]) == [
+    async def test_the_sample_number_may_be_given_in_a_column(self):
+        """As a number, or as text in a CSV file. A column with another meaning is ignored."""
+        assert await self.score_and_get_keys(
+            [{"id": "a", "sample": 4}, {"id": "a", "sample": "2"}]
+        ) == [
             ("a", 4),
             ("a", 2),
         ]
-        assert await self.keys([{"id": "a", "sample": "blood"}]) == [("a", 0)]
+        assert await self.score_and_get_keys([{"id": "a", "sample": "blood"}]) == [("a", 0)]
 
-    async def test_without_ids_rows_go_by_their_number(self):
+    async def test_the_key_of_a_row_without_an_id_is_its_number(self):
         """From 0."""
-        assert await self.keys([{}, {"sample": 3}][:1]) == [("0", 0)]
+        assert await self.score_and_get_keys([{}, {"sample": 3}][:1]) == [("0", 0)]
 
     @pytest.mark.parametrize(
         ("rows", "words"),
@@ -119,33 +120,33 @@ class TestKeys:
             ([{"id": "a"}, {"id": "a", "sample": 1}], "row 1 has its own `sample`"),
         ],
     )
-    async def test_two_rows_cannot_go_by_one_key(self, rows, words):
-        """The row is named."""
+    async def test_two_rows_with_the_same_key_are_refused(self, rows, words):
+        """The error names the row."""
         with pytest.raises(RunError, match=words):
-            await self.keys(rows)
+            await self.score_and_get_keys(rows)
 
 
 class TestChecks:
-    async def test_what_a_check_leaves_in_the_state_is_not_saved(self, tmp_path):
-        """A later check reads it; the row stays what it was, inside too."""
+    async def test_changes_that_a_check_makes_to_the_state_are_not_saved(self, tmp_path):
+        """A later check sees them; the saved row is unchanged, nested values included."""
 
-        def leave(state, info):
+        def change_state(state, info):
             state["found"] = 3
             info["seen"] = True
             return 1.0
 
-        rubric = Rubric([leave, lambda state: state["found"]])
+        rubric = Rubric([change_state, lambda state: state["found"]])
         await score_rows(rubric, [{"completion": "x", "info": {}}], folder=tmp_path)
         [row] = Run.open(tmp_path).rows()
         assert (row.reward, row.fields) == (4.0, {"completion": "x", "info": {}})
 
     async def test_a_check_that_fails_is_an_error_of_its_row(self, tmp_path):
-        """The others are scored, and resuming does that row again."""
-        down = tmp_path / "down"
-        down.touch()
+        """The others are scored, and resuming scores that row again."""
+        outage = tmp_path / "down"
+        outage.touch()
 
         def check(completion):
-            if completion == "Rome" and down.exists():
+            if completion == "Rome" and outage.exists():
                 raise OSError("the disk is away")
             return 1.0
 
@@ -154,14 +155,14 @@ class TestChecks:
         folder = tmp_path / "run"
         summary = await score_rows(rubric, rows, folder=folder)
         assert (summary.unscored, summary.errors) == (1, {"OSError": 1})
-        down.unlink()
+        outage.unlink()
         seen = []
         summary = await score_rows(rubric, rows, folder=folder, resume=True, on_row=seen.append)
         assert [row.example for row in seen] == ["1"]
         assert (summary.rollouts, summary.unscored) == (3, 0)
 
     async def test_a_rubric_that_does_not_fit_the_data_leaves_every_row_unscored(self, tmp_path):
-        """Each with the error, which counts in the summary."""
+        """Each row has the error, which the summary counts."""
         await score_rows(Rubric([lambda price: 1.0]), texts("x", "y"), folder=tmp_path)
         rows = list(Run.open(tmp_path).rows())
         assert [row.reward for row in rows] == [None, None]
@@ -169,48 +170,48 @@ class TestChecks:
             assert "needs an argument 'price'" in row.errors["check_1"]
 
     async def test_a_field_that_a_later_row_lacks_is_an_error_of_that_row(self, tmp_path):
-        """The same, whether it is scored among others or alone."""
+        """The error is the same if the row is scored alone."""
         rubric = Rubric([Criterion(check=lambda price: price, name="cheap"), lambda: 1.0])
         rows = [{"price": 1.0}, {}, {"price": 0.5}]
         await score_rows(rubric, rows, folder=tmp_path)
-        among = Run.open(tmp_path).row("1")
-        assert list(among.errors) == ["cheap"]
-        assert among.errors["cheap"].startswith("SignatureError: ")
-        assert "'price'" in among.errors["cheap"]
+        scored_with_others = Run.open(tmp_path).row("1")
+        assert list(scored_with_others.errors) == ["cheap"]
+        assert scored_with_others.errors["cheap"].startswith("SignatureError: ")
+        assert "'price'" in scored_with_others.errors["cheap"]
         await score_rows(rubric, rows, folder=tmp_path, resume=True)
-        assert Run.open(tmp_path).row("1").report == among.report
+        assert Run.open(tmp_path).row("1").report == scored_with_others.report
 
     async def test_on_error_raise_stops_the_run(self, tmp_path):
-        """What was done before is saved."""
+        """Rows scored before are saved."""
         rubric = Rubric([lambda n: 1 / n], on_error="raise")
         with pytest.raises(ZeroDivisionError):
             await score_rows(rubric, [{"n": 1}, {"n": 0}], folder=tmp_path)
         assert len(Run.open(tmp_path)) == 1
 
-    async def test_an_async_check_goes_side_by_side(self):
-        """Four that wait for each other all end."""
+    async def test_async_checks_run_concurrently(self):
+        """Four checks that wait for each other all finish."""
         gate = asyncio.Barrier(4)
 
-        async def meets():
+        async def wait_for_others():
             await gate.wait()
             return 1.0
 
-        summary = await asyncio.wait_for(score_rows(Rubric([meets]), [{}] * 4), 30)
+        summary = await asyncio.wait_for(score_rows(Rubric([wait_for_others]), [{}] * 4), 30)
         assert summary.score.mean == 1.0
 
-    async def test_no_more_rows_than_allowed_are_under_way(self):
+    async def test_at_most_max_concurrent_rows_are_scored_at_a_time(self):
         """Three of ten at most."""
-        now = most = 0
+        running = most = 0
 
-        async def counted():
-            nonlocal now, most
-            now += 1
-            most = max(most, now)
+        async def count_running():
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
             await asyncio.sleep(0)
-            now -= 1
+            running -= 1
             return 1.0
 
-        await score_rows(Rubric([counted]), [{}] * 10, max_concurrent=3)
+        await score_rows(Rubric([count_running]), [{}] * 10, max_concurrent=3)
         assert most == 3
 
 
@@ -220,7 +221,7 @@ class TestGroups:
     )
 
     async def test_rollouts_of_an_example_are_compared(self, tmp_path):
-        """Two of a, one of b, three of c."""
+        """Two rollouts of a, one of b, three of c."""
         rows = [{"id": name, "completion": "x"} for name in "aabccc"]
         await score_rows(self.RUBRIC, rows, folder=tmp_path)
         rewards = {row.key: row.reward for row in Run.open(tmp_path).rows()}
@@ -233,41 +234,40 @@ class TestGroups:
             ("c", 2): 3,
         }
 
-    async def test_rollouts_that_stand_apart_are_refused(self):
-        """They could not be compared without keeping everything."""
+    async def test_rollouts_of_an_example_that_are_not_adjacent_are_refused(self):
+        """Comparing them would require keeping all rows in memory."""
         with pytest.raises(RunError, match="those of 'a' are not adjacent: sort the rows"):
             await score_rows(self.RUBRIC, [{"id": name, "completion": ""} for name in "aba"])
 
-    async def test_rows_that_do_not_say_their_example_are_refused(self):
-        """Nobody could tell what to compare."""
+    async def test_rows_without_an_example_id_cannot_be_compared(self):
         with pytest.raises(RunError, match="row 0 does not name its example"):
             await score_rows(self.RUBRIC, texts("x", "y"))
 
-    async def test_a_group_is_done_again_whole_and_saved_in_part(self, tmp_path):
-        """One of two failed: both are compared again, and the one that failed is written."""
-        down = tmp_path / "down"
-        down.touch()
+    async def test_resuming_compares_the_whole_group_and_saves_the_failed_rollout(self, tmp_path):
+        """One of two failed: both are compared again, and only the failed one is written."""
+        outage = tmp_path / "down"
+        outage.touch()
 
         def check(completions):
-            fails = down.exists()
+            fails = outage.exists()
             return [None if fails and text == "bad" else len(completions) for text in completions]
 
         rubric = Rubric([Criterion(check=check, name="size")])
         rows = [{"id": "a", "completion": "good"}, {"id": "a", "completion": "bad"}]
         folder = tmp_path / "run"
         await score_rows(rubric, rows, folder=folder)
-        down.unlink()
+        outage.unlink()
         summary = await score_rows(rubric, rows, folder=folder, resume=True)
-        assert len(lines_of(folder)) == 2
+        assert len(saved_lines(folder)) == 2
         assert (summary.rollouts, summary.reward.mean) == (2, 2.0)
 
 
 class TestJudged:
     RUBRIC = Rubric([{"requirement": "Names Paris"}])
 
-    async def test_spending_stands_on_each_row(self, tmp_path):
-        """One call a row; its price is not known, and that is said."""
-        with ModelServer(lambda system, user: "MET") as server, budget() as around:
+    async def test_every_row_has_its_spending(self, tmp_path):
+        """One call for each row; the summary says that its price is unknown."""
+        with ModelServer(lambda system, user: "MET") as server, budget() as outer_budget:
             grader = PerCriterionGrader(model=model_of(server.model))
             summary = await score_rows(
                 self.RUBRIC, texts("a b", "c d"), folder=tmp_path, judge=grader
@@ -275,10 +275,10 @@ class TestJudged:
         rows = list(Run.open(tmp_path).rows())
         assert [row.spent.calls for row in rows] == [1, 1]
         assert all(row.spent.prompt > 0 and row.timing["scoring"] > 0 for row in rows)
-        assert (summary.spent.calls, around.calls) == (2, 2)
-        assert summary.spent.tokens == around.usage.prompt + around.usage.completion
+        assert (summary.spent.calls, outer_budget.calls) == (2, 2)
+        assert summary.spent.tokens == outer_budget.usage.prompt + outer_budget.usage.completion
 
-    async def test_a_row_is_saved_as_soon_as_its_report_is_there(self, tmp_path):
+    async def test_a_row_is_saved_as_soon_as_it_is_scored(self, tmp_path):
         """While another is still being judged."""
         slow, saved = asyncio.Event(), []
 
@@ -288,7 +288,7 @@ class TestJudged:
             return "MET"
 
         def on_row(row):
-            saved.append([json.loads(line)["example"] for line in lines_of(tmp_path)])
+            saved.append([json.loads(line)["example"] for line in saved_lines(tmp_path)])
             slow.set()
 
         grader = PerCriterionGrader(FakeModel(answer))
@@ -296,8 +296,8 @@ class TestJudged:
         await score_rows(self.RUBRIC, rows, folder=tmp_path, judge=grader, on_row=on_row)
         assert saved == [["1"], ["1", "0"]]
 
-    async def test_a_judge_that_fails_leaves_the_row_to_be_done_again(self, tmp_path):
-        """Only that one is asked about when the run is resumed."""
+    async def test_a_row_whose_judge_failed_is_scored_again_when_resumed(self, tmp_path):
+        """Only that row is judged again."""
         model = FakeModel([ConnectionError("away"), "MET", "UNMET"])
         rows = texts("first text", "second text")
         options = {"folder": tmp_path, "judge": PerCriterionGrader(model), "max_concurrent": 1}
@@ -307,12 +307,12 @@ class TestJudged:
         assert {row.example: row.score for row in Run.open(tmp_path).rows()} == {"0": 0.0, "1": 1.0}
         assert Run.open(tmp_path).about.judge.startswith("PerCriterionGrader(")
 
-    async def test_a_run_tells_in_whose_words_its_judge_was_asked(self, tmp_path):
-        """The shipped ones by name and version, or one's own; to go on in other words is refused."""
+    async def test_a_run_records_the_prompt_of_its_judge(self, tmp_path):
+        """Built-in prompts by name and version, or a custom prompt; resuming with another prompt is refused."""
         shipped = PerCriterionGrader(FakeModel("MET"))
-        own = PerCriterionGrader(FakeModel("MET"), system_prompt="Be strict.")
+        custom = PerCriterionGrader(FakeModel("MET"), system_prompt="Be strict.")
         await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "shipped", judge=shipped)
-        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", judge=own)
+        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", judge=custom)
         assert re.search(r", per_criterion/\d+\b", Run.open(tmp_path / "shipped").about.judge)
         assert (
             Run.open(tmp_path / "own")
@@ -324,8 +324,8 @@ class TestJudged:
                 self.RUBRIC, texts("x"), folder=tmp_path / "own", judge=shipped, resume=True
             )
 
-    async def test_nobody_to_ask_is_said_at_once(self, tmp_path):
-        """The folder can be used again."""
+    async def test_a_judged_rubric_without_a_judge_is_refused_immediately(self, tmp_path):
+        """The folder can still be used."""
         with pytest.raises(RubricError, match="no judge was named"):
             await score_rows(self.RUBRIC, texts("x"), folder=tmp_path)
         grader = PerCriterionGrader(FakeModel())
@@ -333,7 +333,7 @@ class TestJudged:
 
 
 class TestStopping:
-    async def test_what_is_under_way_is_finished_and_the_run_goes_on_later(self, tmp_path):
+    async def test_a_stopped_run_finishes_its_current_rows_and_can_be_resumed(self, tmp_path):
         """Stopped after three rows of ten."""
         rows, seen = [{"n": n} for n in range(10)], []
         stopping = lambda: len(seen) >= 3  # noqa: E731
@@ -342,15 +342,15 @@ class TestStopping:
         summary = await score_rows(rubric, rows, stopping=stopping, **options)
         assert not summary.complete
         assert 3 <= summary.rollouts < 10
-        again = await score_rows(rubric, rows, resume=True, **options)
-        assert (again.rollouts, again.complete, len(seen)) == (10, True, 10)
+        resumed = await score_rows(rubric, rows, resume=True, **options)
+        assert (resumed.rollouts, resumed.complete, len(seen)) == (10, True, 10)
 
-    async def test_rows_in_flight_are_waited_for(self, tmp_path):
-        """Two are being judged when it is told to stop; both are saved, and no third is begun."""
-        begun = asyncio.Event()
+    async def test_a_stopped_run_waits_for_rows_in_flight(self, tmp_path):
+        """Two rows are being judged when it is stopped; both are saved, and no third is started."""
+        started = asyncio.Event()
 
         async def answer(system, user):
-            begun.set()
+            started.set()
             await asyncio.sleep(0)
             return "MET"
 
@@ -359,14 +359,14 @@ class TestStopping:
             rubric,
             texts(*[f"text {n}" for n in range(50)]),
             folder=tmp_path,
-            stopping=begun.is_set,
+            stopping=started.is_set,
             max_concurrent=2,
         )
-        assert summary.rollouts == len(lines_of(tmp_path)) == 2
+        assert summary.rollouts == len(saved_lines(tmp_path)) == 2
         assert summary.unscored == 0
 
-    async def test_a_cancelled_run_keeps_what_is_finished(self, tmp_path):
-        """As Ctrl-C leaves it."""
+    async def test_a_cancelled_run_keeps_finished_rows(self, tmp_path):
+        """As after Ctrl-C."""
         finished, may_end, folder = asyncio.Event(), tmp_path / "may end", tmp_path / "run"
 
         async def check(n):
@@ -382,39 +382,39 @@ class TestStopping:
         with pytest.raises(asyncio.CancelledError):
             await task
         may_end.touch()
-        assert len(lines_of(folder)) == 1
+        assert len(saved_lines(folder)) == 1
         assert (await score_rows(rubric, rows, folder=folder, resume=True)).rollouts == 4
 
 
 class TestProgress:
-    async def test_it_is_told_at_the_end_at_least(self, tmp_path):
-        """Done, errors and what is left."""
-        told = []
+    async def test_progress_is_reported_at_least_at_the_end(self, tmp_path):
+        """With the number of done rows, errors, and the remaining time."""
+        updates = []
         rubric = Rubric([lambda n: 1 / n])
         await score_rows(
-            rubric, [{"n": n} for n in (1, 0, 2)], folder=tmp_path, on_progress=told.append
+            rubric, [{"n": n} for n in (1, 0, 2)], folder=tmp_path, on_progress=updates.append
         )
-        last = told[-1]
+        last = updates[-1]
         assert (last.done, last.total, last.errors, last.unscored, last.eta) == (3, 3, 1, 1, 0.0)
         await score_rows(
             rubric,
             iter([{"n": n} for n in (1, 0, 2)]),
             folder=tmp_path,
             resume=True,
-            on_progress=told.append,
-            about=told_about(3),
+            on_progress=updates.append,
+            about=about_data_with(3),
         )
-        last = told[-1]
+        last = updates[-1]
         assert (last.done, last.kept, last.total, last.eta) == (3, 2, None, None)
 
 
-def told_about(rows):
+def about_data_with(rows):
     return RunAbout.of("score", data={"rows": rows})
 
 
 class TestBrokenInput:
     async def test_rows_before_a_broken_one_are_scored_first(self, tmp_path):
-        """And the line is named."""
+        """The error names the line."""
         path = tmp_path / "rows.jsonl"
         path.write_text('{"completion": "Paris"}\n{"completion": "Rome"}\n{"compl\n')
         with pytest.raises(TableError, match=r"rows\.jsonl:3"):
@@ -422,7 +422,7 @@ class TestBrokenInput:
         run = Run.open(tmp_path / "run")
         assert (len(run), run.summary().complete) == (2, False)
 
-    async def test_other_data_is_not_gone_on_with(self, tmp_path):
+    async def test_a_run_cannot_be_resumed_with_other_data(self, tmp_path):
         """A line was added to the file."""
         path = tmp_path / "rows.jsonl"
         path.write_text('{"completion": "Paris"}\n')
@@ -439,26 +439,26 @@ class TestBrokenInput:
 
 
 @pytest.mark.parametrize("row", ["Paris", ["Paris"], 7])
-async def test_what_is_no_mapping_is_no_row(row):
-    """It is named, with its number."""
+async def test_a_row_that_is_not_a_mapping_is_refused(row):
+    """The error names its number."""
     with pytest.raises(RunError, match=r"row 1 is .*: give a mapping"):
         await score_rows(PARIS, [{"completion": "Paris"}, row])
 
 
-async def test_nothing_at_once_is_refused():
-    """It would wait for ever."""
+async def test_max_concurrent_0_is_refused():
+    """It would wait forever."""
     with pytest.raises(ValueError, match="max_concurrent is 0: give 1 or more"):
         await score_rows(PARIS, [], max_concurrent=0)
 
 
-async def test_what_json_cannot_hold_is_told_to_whoever_watches():
-    """As it is saved."""
+async def test_a_value_that_json_cannot_hold_is_marked_in_the_row_passed_to_on_row():
+    """As in the saved row."""
     seen = []
     summary = await score_rows(PARIS, texts("Paris", n=float("nan")), on_row=seen.append)
     assert (seen[0].altered, summary.altered) == (("n",), 1)
 
 
-async def test_something_else_with_a_score_is_a_rubric_too(tmp_path):
+async def test_any_object_with_a_score_method_can_be_used(tmp_path):
     """Its reports are saved as they are."""
 
     class Half:
@@ -472,7 +472,7 @@ async def test_something_else_with_a_score_is_a_rubric_too(tmp_path):
     assert run.about.rubric.source is None
 
 
-async def test_a_group_of_rubrics_is_saved_and_made_again(tmp_path):
+async def test_a_rubric_group_is_saved_and_can_be_rebuilt(tmp_path):
     """Reports are those of the group."""
     group = RubricGroup([PARIS, Rubric.from_dict([{"check": {"contains": "in"}, "weight": 2}])])
     rows = texts("in Paris", "Rome")
@@ -482,8 +482,7 @@ async def test_a_group_of_rubrics_is_saved_and_made_again(tmp_path):
     assert RubricGroup.from_dict(run.about.rubric.source).content_hash == group.content_hash
 
 
-async def test_a_completion_that_is_null_is_an_error_and_not_an_empty_text(tmp_path):
-    """Nothing was written, so there is nothing to score; an empty text is one."""
+async def test_a_null_completion_is_an_error_but_an_empty_one_is_scored(tmp_path):
     rubric = Rubric.from_dict([{"check": {"max_words": 3}}])
     summary = await score_rows(rubric, texts(None, "", "one two"), folder=tmp_path / "run")
     assert (summary.scored, summary.unscored) == (2, 1)
@@ -494,8 +493,8 @@ async def test_a_completion_that_is_null_is_an_error_and_not_an_empty_text(tmp_p
     }
 
 
-async def test_a_group_is_compared_without_a_completion_that_is_null(tmp_path):
-    """The longest of those that were written wins."""
+async def test_a_null_completion_is_left_out_of_its_group(tmp_path):
+    """The longest of the others wins."""
 
     def longest(completions):
         return [float(len(text) == max(map(len, completions))) for text in completions]
@@ -506,8 +505,8 @@ async def test_a_group_is_compared_without_a_completion_that_is_null(tmp_path):
     assert rewards == [0.0, None, 1.0]
 
 
-async def test_a_run_says_which_models_answered(tmp_path):
-    """By the ids that the endpoint gave them, also when it was stopped."""
+async def test_a_run_records_the_model_ids_of_the_endpoint(tmp_path):
+    """Also if it was stopped."""
     rubric = Rubric.from_dict([{"requirement": "Is polite"}])
     with ModelServer("MET") as server:
         grader = PerCriterionGrader(model=model_of(server.model, cache=None))
@@ -520,39 +519,42 @@ async def test_a_run_says_which_models_answered(tmp_path):
 
 
 @pytest.mark.parametrize("sample", [2**63, str(2**70), 2**53])
-async def test_a_sample_that_no_table_holds_is_refused(sample):
-    """Before it is in a run that no page could show."""
+async def test_a_sample_number_beyond_the_supported_range_is_refused(sample):
+    """The viewer could not show it."""
     with pytest.raises(RunError, match=r"a row has the sample .*: give at most 9007199254740991"):
         await score_rows(PARIS, texts("Paris", id="a", sample=sample))
 
 
-def judged(**settings):
+def make_judge(**settings):
     return PerCriterionGrader(FakeModel(lambda system, user: "MET"), **settings)
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        judged(degenerate="ask"),
-        judged(system_prompt="Judge kindly."),
-        judged(length_penalty=LengthPenalty()),
-        Samples(judged(), 3),
-        Guarded(judged()),
+        make_judge(degenerate="ask"),
+        make_judge(system_prompt="Judge kindly."),
+        make_judge(length_penalty=LengthPenalty()),
+        Samples(make_judge(), 3),
+        Guarded(make_judge()),
     ],
     ids=["degenerate", "words", "length", "samples", "guard"],
 )
-async def test_a_judge_with_other_settings_does_not_go_on_with_a_run(tmp_path, other):
-    """What can change an answer is part of who judges."""
+async def test_a_run_cannot_be_resumed_with_other_judge_settings(tmp_path, other):
+    """Every setting that can change a verdict is part of the judge's identity."""
     rubric = Rubric.from_dict([{"requirement": "Is polite"}])
-    await score_rows(rubric, texts("Please."), folder=tmp_path, judge=judged())
+    await score_rows(rubric, texts("Please."), folder=tmp_path, judge=make_judge())
     with pytest.raises(RunError, match=r"holds another run.*judge was .*, and is "):
         await score_rows(rubric, texts("Please."), folder=tmp_path, judge=other, resume=True)
 
 
-async def test_two_prompts_of_ones_own_are_two_judges(tmp_path):
-    """Though both are called the judge's own words."""
+async def test_two_custom_prompts_are_two_judges(tmp_path):
+    """Although both are named `own`."""
     rubric = Rubric.from_dict([{"requirement": "Is polite"}])
-    kind, stern = judged(system_prompt="Judge kindly."), judged(system_prompt="Judge sternly.")
+    kind, stern = (
+        make_judge(system_prompt="Judge kindly."),
+        make_judge(system_prompt="Judge sternly."),
+    )
     await score_rows(rubric, texts("Please."), folder=tmp_path, judge=kind)
     with pytest.raises(RunError, match="holds another run"):
         await score_rows(rubric, texts("Please."), folder=tmp_path, judge=stern, resume=True)

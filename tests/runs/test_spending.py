@@ -1,4 +1,4 @@
-"""Spending is counted over all sittings of a run, whatever became of its rollouts."""
+"""Spending is counted over all sessions of a run, also for rollouts that failed."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from assay.runs import Journal, Row, Run, RunAbout, Spending, score_rows
 from assay.testing import ModelServer
 
 RUBRIC = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
-DEAR = Price(input=1000.0, output=1000.0)
+EXPENSIVE = Price(input=1000.0, output=1000.0)
 
 
 def rows(count):
@@ -22,12 +22,12 @@ def rows(count):
 
 
 def judge_at(server, **limits):
-    model = model_of(server.model, price=DEAR, limits=Limits(attempts=1, **limits), cache=None)
+    model = model_of(server.model, price=EXPENSIVE, limits=Limits(attempts=1, **limits), cache=None)
     return PerCriterionGrader(model=model)
 
 
-async def test_what_was_spent_on_rollouts_that_are_done_again_stays_spent(tmp_path):
-    """Of ten rollouts five break off after some of their calls, and are paid for once more."""
+async def test_spending_on_failed_rollouts_still_counts_after_they_are_repeated(tmp_path):
+    """Five of ten rollouts fail after some of their calls, and are paid for again."""
     broken = True
 
     def answer(system, user):
@@ -49,8 +49,8 @@ async def test_what_was_spent_on_rollouts_that_are_done_again_stays_spent(tmp_pa
     assert run.work_out().spent == run.spent() == last.spent
 
 
-async def test_a_group_that_is_resumed_says_what_it_took(tmp_path):
-    """Though its first rollout was done before, and is not written again."""
+async def test_spending_on_a_resumed_group_is_counted(tmp_path):
+    """Its first rollout was finished before, and is not written again."""
 
     def longest(completions):
         return [float(len(text) == max(map(len, completions))) for text in completions]
@@ -86,13 +86,13 @@ with budget(dollars=dollars):
 """
 
 
-def test_a_kill_forgets_no_money(tmp_path):
-    """What the endpoint may have answered when it came is counted as spent."""
+def test_spending_before_a_kill_is_counted(tmp_path):
+    """Including calls that the endpoint may have answered when the kill came."""
     with ModelServer("MET", latency=0.002) as server:
         command = [sys.executable, "-c", PROGRAM, server.model, str(tmp_path / "run"), "100000"]
         process = subprocess.Popen(command, env=os.environ | {"ASSAY_CACHE": str(tmp_path)})
-        ends = time.monotonic() + 60
-        while len(server.asked) < 100 and time.monotonic() < ends:
+        deadline = time.monotonic() + 60
+        while len(server.asked) < 100 and time.monotonic() < deadline:
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -104,34 +104,34 @@ def test_a_kill_forgets_no_money(tmp_path):
     assert rows_alone < spent.cost
 
 
-def of_run(run):
+def spending_so_far(run):
     return {"spent": run.spent().cost, "rollout": run.dearest()}
 
 
-async def test_money_buys_whole_rollouts_of_a_run(tmp_path):
-    """And with more of it the run goes on, until all that was given is spent."""
+async def test_a_budget_is_spent_on_whole_rollouts(tmp_path):
+    """With a larger budget the run can be resumed, until that is spent too."""
     with ModelServer("MET", latency=0.001) as server:
-        one = await score_rows(RUBRIC, rows(1), judge=judge_at(server))
+        single = await score_rows(RUBRIC, rows(1), judge=judge_at(server))
         before = server.calls
-        given = 0.0
-        for sitting in range(1, 4):
-            given = (4 * sitting - 0.5) * one.spent.cost
-            known = {} if sitting == 1 else of_run(Run.open(tmp_path))
-            with budget(dollars=given, **known):
-                found = await score_rows(
+        dollars = 0.0
+        for session in range(1, 4):
+            dollars = (4 * session - 0.5) * single.spent.cost
+            earlier = {} if session == 1 else spending_so_far(Run.open(tmp_path))
+            with budget(dollars=dollars, **earlier):
+                summary = await score_rows(
                     RUBRIC, rows(20), folder=tmp_path, judge=judge_at(server), resume=True
                 )
-            assert found.spent.cost <= given
-            assert found.spent.calls == server.calls - before
-            # Of 3.5, 7.5 and 11.5 rollouts that it does for.
-            assert found.scored == (3, 7, 11)[sitting - 1]
-            assert found.spent.calls == 4 * found.scored
+            assert summary.spent.cost <= dollars
+            assert summary.spent.calls == server.calls - before
+            # The budgets suffice for 3.5, 7.5 and 11.5 rollouts.
+            assert summary.scored == (3, 7, 11)[session - 1]
+            assert summary.spent.calls == 4 * summary.scored
         unscored = [row for row in Run.open(tmp_path).rows() if not row.scored]
         assert all(len(row.errors) == 4 for row in unscored)
 
 
-def test_a_journal_without_a_log_counts_its_rows(tmp_path):
-    """Of a rollout that was done again the line counts that the run gives."""
+def test_spending_is_summed_over_rows_without_a_spending_log(tmp_path):
+    """Of a rollout that was repeated, only the final row counts."""
     spent = Spending(calls=2, prompt=10, completion=2, cost=0.5)
     with Journal.open(tmp_path, RunAbout.of("score")) as journal:
         journal.write(Row("a", error="Overloaded: try later", spent=spent, timing={"scoring": 1.0}))

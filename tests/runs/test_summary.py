@@ -1,4 +1,4 @@
-"""What a run comes to, worked out by hand."""
+"""Summaries of runs, with expected values worked out by hand."""
 
 import json
 import math
@@ -14,10 +14,10 @@ from assay.testing import FakeModel, make_rollout
 
 
 async def rows_of(values, *, names=None, **fields):
-    """A row a value, scored by one check that gives it; None is an error."""
+    """Return a row for each value, scored by one check that returns it; None is an error."""
     rubric = Rubric([Criterion(check=lambda value: value, name="v", **fields)])
     reports = await rubric.score([{"value": value} for value in values])
-    names = names or [str(place) for place in range(len(values))]
+    names = names or [str(index) for index in range(len(values))]
     seen = dict.fromkeys(names, -1)
     rows = []
     for name, report in zip(names, reports, strict=True):
@@ -27,7 +27,7 @@ async def rows_of(values, *, names=None, **fields):
 
 
 class TestMeans:
-    async def test_zeros_and_ones_with_one_rollout_each_get_wilsons_interval(self):
+    async def test_shares_of_independent_rollouts_get_wilsons_interval(self):
         """3 of 4: Wilson 1927 gives 0.3006 to 0.9544."""
         score = summarize(await rows_of([True, True, True, False])).score
         assert (score.mean, score.count, score.examples) == (0.75, 4, 4)
@@ -44,56 +44,55 @@ class TestMeans:
         assert reward.mean - reward.low == pytest.approx(6.7175, abs=1e-4)
 
     async def test_the_order_of_rollouts_does_not_matter(self):
-        """Those of one example need not stand together."""
-        there = summarize(await rows_of([0.0, 2.0, 4.0, 6.0], names="aabc")).reward
-        back = summarize(await rows_of([6.0, 0.0, 4.0, 2.0], names="caba")).reward
-        assert back.mean == there.mean
-        assert back.high == pytest.approx(there.high)
+        """Rollouts of one example need not be adjacent."""
+        reward = summarize(await rows_of([0.0, 2.0, 4.0, 6.0], names="aabc")).reward
+        reordered = summarize(await rows_of([6.0, 0.0, 4.0, 2.0], names="caba")).reward
+        assert reordered.mean == reward.mean
+        assert reordered.high == pytest.approx(reward.high)
 
-    async def test_a_hundred_equal_rollouts_of_two_examples_say_as_much_as_two(self):
-        """All met, but two examples only: Wilson for 2 of 2."""
+    async def test_equal_rollouts_of_two_examples_count_as_two(self):
+        """All are met: the Wilson interval for 2 of 2."""
         rows = await rows_of([True] * 200, names=["a", "b"] * 100)
         score = summarize(rows).score
         assert (score.low, score.high) == (pytest.approx(wilson_bounds(1.0, 2)[0]), 1.0)
 
-    async def test_one_example_says_nothing_about_others(self):
-        """However often it was tried."""
+    async def test_there_is_no_interval_for_a_single_example(self):
+        """However many rollouts it has."""
         score = summarize(await rows_of([0.5, 0.25, 1.0], names="aaa")).score
         assert (score.low, score.high, score.examples) == (None, None, 1)
 
-    async def test_a_score_is_not_said_to_be_above_1(self):
-        """0.5 and 1: the interval of a mean of 0.75 from two examples is wide, and cut at 0 and 1."""
+    async def test_the_interval_of_a_score_is_cut_at_0_and_1(self):
+        """The interval of a mean of 0.75 from two examples is wider."""
         score = summarize(await rows_of([0.5, 1.0])).score
         assert (score.low, score.high) == (0.0, 1.0)
 
-    async def test_a_sum_is_not_cut(self):
-        """It has no bounds to be cut at."""
+    async def test_the_interval_of_a_sum_is_not_cut(self):
+        """A sum has no bounds."""
         rubric = Rubric([lambda value: value], aggregation="sum")
         reports = await rubric.score([{"value": 2.0}, {"value": 4.0}])
         score = summarize(Row(str(n), report=r) for n, r in enumerate(reports)).score
         assert score.mean == 3.0
         assert score.high > 4.0
 
-    def test_nothing_has_no_mean(self):
-        """And no interval."""
+    def test_an_empty_run_has_no_mean_and_no_interval(self):
         summary = summarize([])
         assert (summary.rollouts, summary.score.mean, summary.score.low) == (0, None, None)
         assert summary.passes == {}
 
     @pytest.mark.parametrize("step", [1, 3, 50, -7])
-    def test_examples_may_come_far_apart_and_in_any_order(self, step):
-        """A task or a criterion has the examples that it has: the same sums, wherever they stand."""
+    def test_the_interval_does_not_depend_on_the_numbers_of_examples(self, step):
+        """A task or a criterion may apply only to some examples, in any order."""
         near, far = Mean(), Mean()
-        for place in [*range(20), *range(20)]:
-            near.add(place % 3, place)
-            far.add(place % 3, 500 + step * place)
+        for index in [*range(20), *range(20)]:
+            near.add(index % 3, index)
+            far.add(index % 3, 500 + step * index)
         assert far.estimate() == near.estimate()
 
-    def test_large_numbers_keep_their_differences(self):
-        """A billion and a billion and one: squares would drown the one."""
+    def test_small_differences_of_large_numbers_are_kept(self):
+        """Squares of a billion would lose a difference of one."""
         mean = Mean()
-        for place, value in enumerate([1e9, 1e9 + 1] * 50):
-            mean.add(value, place)
+        for index, value in enumerate([1e9, 1e9 + 1] * 50):
+            mean.add(value, index)
         estimate = mean.estimate()
         spread = math.sqrt(0.25 * 100 / 99) / math.sqrt(100) * student(99)
         assert estimate.high - estimate.mean == pytest.approx(spread, rel=1e-6)
@@ -101,14 +100,14 @@ class TestMeans:
     @pytest.mark.parametrize(
         ("free", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (5, 2.5706), (30, 2.0423)]
     )
-    def test_students_t_is_that_of_the_tables(self, free, expected):
+    def test_students_t_agrees_with_published_tables(self, free, expected):
         """Within 0.1 %."""
         assert student(free) == pytest.approx(expected, rel=1e-3)
 
 
 class TestErrors:
-    async def test_what_has_no_score_is_counted_and_kept_out_of_means(self):
-        """1 and 0 are scored; the third has no answer; the fourth was never generated."""
+    async def test_unscored_rollouts_are_counted_but_not_in_means(self):
+        """Two are scored; the third has no verdict; the fourth failed to generate."""
         rows = [*await rows_of([True, False, None]), Row("3", error="Overloaded: try later")]
         summary = summarize(rows)
         assert (summary.rollouts, summary.scored, summary.unscored, summary.failed) == (4, 2, 2, 1)
@@ -116,8 +115,8 @@ class TestErrors:
         assert summary.errors == {"ValueError": 1, "Overloaded": 1}
         assert summary.errors_by_criterion == {"v": {"ValueError": 1}, "rollout": {"Overloaded": 1}}
 
-    def test_a_message_is_kept_once_with_its_first_row(self):
-        """What differs between rows, numbers and quoted words, does not make it another message."""
+    def test_equal_error_messages_are_grouped_with_their_first_row(self):
+        """Messages that differ only in numbers and quoted words are equal."""
         rows = [
             Row("b", error="Refused: row 7 is 'bad'", number=1),
             Row("a", error="Refused: row 3 is 'worse'", number=0),
@@ -131,8 +130,7 @@ class TestErrors:
                 ("Refused: no key", 1, "c"),
             ]
 
-    async def test_a_criterion_has_its_own_counts(self):
-        """Met, unmet, error and not applicable are four things."""
+    async def test_a_criterion_counts_met_unmet_not_applicable_and_errors_separately(self):
         grader = PerCriterionGrader(
             FakeModel(
                 lambda system, user: next(
@@ -159,15 +157,14 @@ class TestErrors:
         assert criterion.value.mean == pytest.approx(2 / 3)
 
     async def test_a_metric_that_fails_leaves_the_rollout_scored(self):
-        """It is an error all the same."""
+        """The error is still counted."""
         rubric = Rubric([lambda: 1.0, Criterion(check=lambda: None, weight=0, name="m")])
         [report] = await rubric.score([{}])
         summary = summarize([Row("0", report=report)])
         assert (summary.scored, summary.errors) == (1, {"ValueError": 1})
 
 
-async def test_an_answer_in_an_unscored_rollout_counts_for_its_criterion():
-    """What was answered was answered."""
+async def test_a_verdict_in_an_unscored_rollout_counts_for_its_criterion():
     rubric = Rubric(
         [Criterion(check=lambda: 1.0, name="a"), Criterion(check=lambda: None, name="b")]
     )
@@ -176,7 +173,7 @@ async def test_an_answer_in_an_unscored_rollout_counts_for_its_criterion():
     assert (summary.criteria["a"].met, summary.score.count) == (1, 0)
 
 
-async def test_tags_and_tasks_have_means_of_their_own():
+async def test_tags_and_tasks_have_their_own_means():
     """Facts 1 and 0.5, style 0 and 1; two tasks of one rollout each."""
     rubric = Rubric(
         [
@@ -212,21 +209,20 @@ class TestPasses:
         }
 
     async def test_only_examples_with_enough_rollouts_count(self):
-        """b has one scored rollout, so it is in pass@1 alone."""
+        """b has one scored rollout, so it counts only for pass@1."""
         rows = await rows_of([1, 0, 1, None], names="aabb")
         passes = summarize(rows).passes
         assert (passes[1].examples, passes[2].examples) == (2, 1)
         assert passes[1].any == pytest.approx((0.5 + 1.0) / 2)
 
-    async def test_what_is_a_success_can_be_said(self):
-        """From 0.5 on, both are."""
+    async def test_the_success_threshold_can_be_set(self):
+        """With a threshold of 0.5 both rollouts succeed."""
         rows = await rows_of([0.5, 1.0])
         assert summarize(rows).passes[1].any == 0.5
         assert summarize(rows, threshold=0.5).passes[1].any == 1.0
 
 
-def test_spending_adds_up_and_an_unknown_price_is_said():
-    """It is not free."""
+def test_spending_is_summed_and_an_unknown_price_is_not_zero():
     rows = [
         Row("0", spent=Spending(calls=2, prompt=100, completion=10, cost=0.5)),
         Row("1", spent=Spending(calls=1, hits=3, prompt=50, unpriced=1)),
@@ -237,8 +233,7 @@ def test_spending_adds_up_and_an_unknown_price_is_said():
     assert Spending(calls=1, unpriced=1).cost is None
 
 
-async def test_a_summary_comes_back_from_json_equal():
-    """Every part of it."""
+async def test_a_summary_survives_json_unchanged():
     rows = [
         *await rows_of([True, False, None, 0.5], names="aabb", tags=["t"]),
         Row("9", error="X: y"),
@@ -248,15 +243,14 @@ async def test_a_summary_comes_back_from_json_equal():
     assert Summary.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary
 
 
-async def test_a_check_that_says_why_counts_as_one_that_does_not():
-    """A `Score` with a value is a value."""
+async def test_a_check_that_returns_a_score_object_counts_like_a_number():
     rubric = Rubric([lambda: Score(1.0, reason="so")])
     [report] = await rubric.score([{}])
     assert summarize([Row("0", report=report)]).criteria["check_1"].met == 1
 
 
 async def test_pass_rates_are_counted_for_each_task():
-    """Two rollouts of four examples of two tasks, whose rows come in turns."""
+    """Two rollouts each of four examples in two tasks, with interleaved rows."""
     names = ["a", "b", "c", "d"] * 2
     rows = [
         Row(
@@ -276,7 +270,7 @@ async def test_pass_rates_are_counted_for_each_task():
     assert Summary.from_dict(summary.to_dict()).tasks["words"].passes == words
 
 
-async def test_the_table_says_how_often_a_fault_happened():
+async def test_the_table_shows_how_often_a_fault_happened():
     summary = summarize(await rows_of([1, 0, 0], weight=-1))
     assert "1 happened" in str(summary)
     assert "2 avoided" in str(summary)
@@ -285,17 +279,17 @@ async def test_the_table_says_how_often_a_fault_happened():
     assert (summary.criteria["v"].met, summary.criteria["v"].unmet) == (1, 2)
 
 
-def test_of_a_thousand_criteria_the_table_shows_those_that_matter_most():
-    """Rows bring their own. The ten that cost most points, and how many more there are."""
+def test_of_many_criteria_the_table_shows_those_that_cost_most():
+    """The ten criteria that cost the most points, and the number of the others."""
     rows = []
     for number in range(100):
         check = {"contains": "a" if number % 10 else "b"}
-        own = [{"name": f"own_{number}", "check": check, "weight": 1 + number}]
+        row_rubric = [{"name": f"own_{number}", "check": check, "weight": 1 + number}]
         rows.append(
             Row(
                 str(number),
-                fields={"completion": "a", "rubric": own},
-                report=Rubric.from_dict(own).grade_sync("a"),
+                fields={"completion": "a", "rubric": row_rubric},
+                report=Rubric.from_dict(row_rubric).grade_sync("a"),
             )
         )
     summary = summarize(rows)
@@ -306,7 +300,7 @@ def test_of_a_thousand_criteria_the_table_shows_those_that_matter_most():
     assert names[-1] == "and 90 that cost fewer points"
 
 
-async def test_tasks_have_the_order_of_the_input_whichever_row_is_finished_first():
+async def test_tasks_are_in_input_order_whichever_row_finishes_first():
     rows = await rows_of([1, 1, 1])
     rows = [
         replace(row, number=number, fields={"task": task})
