@@ -1,4 +1,4 @@
-"""Rows in files, a rubric that workers can make, and a backend that needs no worker."""
+"""Files of rows, a rubric that workers can make, and a backend that needs no worker."""
 
 import json
 from contextlib import contextmanager
@@ -25,26 +25,26 @@ def fails_at_times(completion):
     return 1.0
 
 
-def make():
-    """What every worker scores with. Scores are quarters, whose sums are exact in any order."""
+def make_rubric():
+    """Make the rubric of every worker. Scores are quarters, whose sums are exact in any order."""
     return Rubric([has_answer, short, fails_at_times], weights=[1, 0.5, 0.5], name="sums"), None
 
 
 @pytest.fixture
-def maker():
-    return make
+def rubric_maker():
+    return make_rubric
 
 
-class Here:
-    """A backend in this process. It may break off before a shard, as if it were killed.
+class InProcessBackend:
+    """A backend in this process, which may stop before a shard as if it were killed.
 
-    With `make` it scores by what that gives, and not by a copy, so that a test sees what happens.
+    With `make`, it scores by the rubric that this returns, and not by a copy, so that a test sees the calls.
     """
 
-    def __init__(self, breaks_off_after=None, make=None):
-        self.breaks_off_after = breaks_off_after
+    def __init__(self, stop_after=None, make=None):
+        self.stop_after = stop_after
         self.make = make
-        self.begun = []
+        self.started_shards = []
 
     @contextmanager
     def open_workers(self):
@@ -52,20 +52,22 @@ class Here:
 
     def run(self, job, take):
         while (task := take()) is not None:
-            if len(self.begun) == self.breaks_off_after:
+            if len(self.started_shards) == self.stop_after:
                 raise KeyboardInterrupt
-            self.begun.append(task.shard.number)
+            self.started_shards.append(task.shard.number)
             yield self.result(job, task)
             yield None
 
     def result(self, job, task):
         try:
-            return score_shard(job if self.make is None else Uncopied(job, self.make), task)
+            return score_shard(job if self.make is None else JobWithRubric(job, self.make), task)
         except Exception as error:  # noqa: BLE001
             return ShardFailure(task.shard.number, describe_error(error))
 
 
-class Uncopied:
+class JobWithRubric:
+    """A job whose rubric is replaced, without a copy."""
+
     def __init__(self, job, make):
         self.job = job
         self.make_rubric = make
@@ -75,13 +77,13 @@ class Uncopied:
 
 
 @pytest.fixture
-def here():
-    return Here
+def in_process_backend():
+    return InProcessBackend
 
 
 @pytest.fixture
-def table(tmp_path):
-    """A file of rows; `write(count)` gives its path."""
+def write_rows(tmp_path):
+    """Write a file of rows: `write_rows(count)` returns its path."""
 
     def write(count, name="rows.jsonl", **columns):
         path = tmp_path / name
@@ -98,7 +100,7 @@ def table(tmp_path):
 
 @pytest.fixture
 def rows_of_run():
-    """All that a run says of its rows, by key."""
+    """Return all that a run saved of its rows, by key."""
 
     def read(folder):
         rows = [(row.key, (row.fields, row.reward, row.errors)) for row in Run.open(folder).rows()]
@@ -109,12 +111,12 @@ def rows_of_run():
 
 
 @pytest.fixture
-def alone(maker, tmp_path):
-    """A run of the same rows by one process, without shards."""
+def score_in_one_process(rubric_maker, tmp_path):
+    """Score the same rows in one process, without shards."""
 
     async def score(path, rubric=None):
-        rubric = rubric or maker()[0]
-        summary = await score_rows(rubric, rows_of(path), folder=tmp_path / "alone")
-        return tmp_path / "alone", summary
+        rubric = rubric or rubric_maker()[0]
+        summary = await score_rows(rubric, rows_of(path), folder=tmp_path / "single")
+        return tmp_path / "single", summary
 
     return score

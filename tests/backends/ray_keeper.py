@@ -1,8 +1,8 @@
-"""Keeps a Ray in a network of its own, and runs programs there: `unshare … python ray_keeper.py FOLDER`.
+"""Start Ray in a network namespace, and run programs there: `unshare … python ray_keeper.py FOLDER`.
 
-Ray listens on all interfaces, so it gets a namespace that has only the loopback. What to do comes as lines of
-JSON: {"start": [program, …]}, {"wait": pid}, {"kill": pid}, {"kill_worker": name}; each is answered by a line.
-When there are no more, or when this process is killed, all that runs here ends.
+Ray listens on all interfaces, so it gets a namespace that has only the loopback. Commands are lines of JSON:
+{"start": [program, …]}, {"wait": pid}, {"kill": pid}, {"kill_worker": name}; each is answered by a line.
+When the input ends, or when this process is killed, everything that runs here ends.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ SET_FLAGS, UP = 0x8914, 0x1
 
 
 def main():
-    """Serve standard input."""
+    """Execute the commands of standard input."""
     folder = sys.argv[1]
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SET_FLAGS, struct.pack("16sh14x", b"lo", UP))
@@ -34,21 +34,21 @@ def main():
     )
     os.environ["RAY_ADDRESS"] = context.address_info["address"]
     started = {}
-    tell({"ready": True})
+    print_json({"ready": True})
     for line in sys.stdin:
-        tell(answer(json.loads(line), started))
+        print_json(execute(json.loads(line), started))
     ray.shutdown()
 
 
-def tell(what):
-    sys.stdout.write(f"{json.dumps(what)}\n")
+def print_json(data):
+    sys.stdout.write(f"{json.dumps(data)}\n")
     sys.stdout.flush()
 
 
-def answer(asked, started):
-    if "start" in asked:
+def execute(command, started):
+    if "start" in command:
         process = subprocess.Popen(
-            [sys.executable, *asked["start"]],
+            [sys.executable, *command["start"]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -56,17 +56,17 @@ def answer(asked, started):
         )
         started[process.pid] = process
         return {"pid": process.pid}
-    if "kill_worker" in asked:
-        return {"killed": kill_worker(asked["kill_worker"])}
-    process = started[asked.get("wait") or asked["kill"]]
-    if "kill" in asked:
+    if "kill_worker" in command:
+        return {"killed": kill_worker(command["kill_worker"])}
+    process = started[command.get("wait") or command["kill"]]
+    if "kill" in command:
         process.kill()
-    said, _ = process.communicate()
-    return {"code": process.returncode, "said": said}
+    output, _ = process.communicate()
+    return {"code": process.returncode, "output": output}
 
 
 def kill_worker(name):
-    """SIGKILL to one process that runs a task of this name."""
+    """Send SIGKILL to a process that runs a task of this name; return how many were killed."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         if path.read_bytes().startswith(f"ray::{name}".encode()):
             os.kill(int(path.parent.name), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What is done in Ray by the tests: `python ray_programs.py score|judged|stage ROWS FOLDER`."""
+"""Programs that tests run in Ray: `python ray_programs.py score|judged|stage ROWS FOLDER`."""
 
 import asyncio
 import json
@@ -11,19 +11,19 @@ from assay.models import Limits, model_of
 from assay.testing import ModelServer
 
 
-def slow(completion):
+def slow_check(completion):
     time.sleep(0.05)
     if completion.endswith("7"):
         raise ConnectionError("away")
     return len(completion) / 8
 
 
-def make():
-    return Rubric([slow]), None
+def make_rubric():
+    return Rubric([slow_check]), None
 
 
-class Judged:
-    """A rubric that a server judges, three calls at once."""
+class JudgedRubricMaker:
+    """A rubric that a server judges, with at most three calls at a time."""
 
     def __init__(self, url):
         self.url = url
@@ -34,32 +34,34 @@ class Judged:
 
 
 def score(rows, folder):
-    """Shards as tasks, gone on with where it was broken off."""
-    summary = score_shards(make, [rows], folder, backend=RayTasks(), rows=4, resume=True)
+    """Score shards as tasks, and resume an interrupted run."""
+    summary = score_shards(make_rubric, [rows], folder, backend=RayTasks(), rows=4, resume=True)
     return {"rollouts": summary.rollouts}
 
 
 def judged(rows, folder):
-    """A judge that all tasks ask."""
+    """Score with a judge that all tasks call."""
 
     async def answer(system, user):
-        while judge.most_at_once < 3:  # noqa: ASYNC110 - so that both tasks are there
+        while judge.most_at_once < 3:  # noqa: ASYNC110 - until both tasks have called
             await asyncio.sleep(0.01)
         return "MET"
 
     with ModelServer(answer, latency=0.02) as judge:
-        summary = score_shards(Judged(judge.model), [rows], folder, backend=RayTasks(), rows=10)
+        summary = score_shards(
+            JudgedRubricMaker(judge.model), [rows], folder, backend=RayTasks(), rows=10
+        )
         return {"scored": summary.scored, "most": judge.most_at_once}
 
 
 def stage(rows, folder):
-    """A pipeline of Ray Data."""
+    """Score in a pipeline of Ray Data."""
     import ray.data
 
     ray.init(log_to_driver=False)
     data = ray.data.read_json(rows, lines=True).map_batches(
         RubricStage,
-        fn_constructor_args=(make,),
+        fn_constructor_args=(make_rubric,),
         batch_format="pyarrow",
         batch_size=10,
         num_cpus=0.5,
@@ -69,5 +71,5 @@ def stage(rows, folder):
 
 
 if __name__ == "__main__":
-    kind, *arguments = sys.argv[1:]
-    sys.stdout.write(json.dumps(globals()[kind](*arguments)))
+    program, *arguments = sys.argv[1:]
+    sys.stdout.write(json.dumps(globals()[program](*arguments)))

@@ -1,4 +1,4 @@
-"""Limits and budgets are divided: what holds for one process holds for all workers together."""
+"""Limits and budgets of one process hold for all workers together."""
 
 import asyncio
 import json
@@ -14,36 +14,36 @@ from assay.models import Limits, budget, model_of
 from assay.testing import ModelServer
 
 DOLLAR = 1_000_000.0
-"""A price a million tokens: each token costs a dollar."""
+"""A price for a million tokens: each token costs a dollar."""
 
 
 @pytest.mark.parametrize(
     ("calls", "parts", "shares"), [(3, 2, [2, 1]), (8, 4, [2, 2, 2, 2]), (1, 3, [1, 1, 1])]
 )
-def test_shares_add_up_to_the_limit(calls, parts, shares):
-    """Unless there are more workers than calls, when each has one; rates are divided to the fraction."""
+def test_the_shares_of_workers_add_up_to_the_limit(calls, parts, shares):
+    """With more workers than calls each gets one call; rates are divided exactly."""
     divided = [
         Limits(concurrency=calls, requests_per_minute=30).share(part, parts)
         for part in range(parts)
     ]
-    assert [one.concurrency for one in divided] == shares
-    assert [one.requests_per_minute for one in divided] == [30 / parts] * parts
+    assert [share.concurrency for share in divided] == shares
+    assert [share.requests_per_minute for share in divided] == [30 / parts] * parts
 
 
-def judged(url, limits, price):
-    """What workers make: a rubric that a server judges."""
+def make_judged_rubric(url, limits, price):
+    """Return a rubric and a grader that calls a server."""
     model = model_of(url, limits=Limits(**limits), price=price and Price(**price))
     return Rubric.from_dict([{"requirement": "Says yes"}]), PerCriterionGrader(model=model)
 
 
-class Making:
-    """A `Make` that travels."""
+class JudgedRubricMaker:
+    """A function that makes the rubric, and that can be sent to workers."""
 
     def __init__(self, url, price=None, **limits):
         self.arguments = (url, limits, price)
 
     def __call__(self):
-        return judged(*self.arguments)
+        return make_judged_rubric(*self.arguments)
 
 
 @pytest.fixture
@@ -55,30 +55,30 @@ def rows(tmp_path):
 
 @pytest.mark.slow
 class TestWorkers:
-    def test_a_limit_is_one_for_all_workers(self, rows, tmp_path):
-        """Three at once, though two workers have sixty rows to ask for. Progress tells of the calls."""
+    def test_the_concurrency_limit_holds_for_all_workers_together(self, rows, tmp_path):
+        """Three calls at a time, by two workers with sixty rows. Progress counts the calls."""
         seen = []
 
         async def answer(system, user):
-            while judge.most_at_once < 3:  # noqa: ASYNC110 - so that both workers are there
+            while judge.most_at_once < 3:  # noqa: ASYNC110 - until both workers have called
                 await asyncio.sleep(0.01)
             return "MET"
 
         with ModelServer(answer, latency=0.02) as judge:
-            found = score_shards(
-                Making(judge.model, concurrency=3),
+            summary = score_shards(
+                JudgedRubricMaker(judge.model, concurrency=3),
                 [rows],
                 tmp_path / "run",
                 backend=Processes(2),
                 rows=10,
                 on_progress=seen.append,
             )
-            assert (found.rollouts, found.score.mean, found.spent.calls) == (60, 1.0, 60)
+            assert (summary.rollouts, summary.score.mean, summary.spent.calls) == (60, 1.0, 60)
             assert judge.most_at_once == 3
         assert (seen[-1].done, seen[-1].calls) == (60, 60)
 
-    def test_a_limit_below_the_number_of_workers_holds_too(self, rows, tmp_path):
-        """One call at once, though there are two workers to ask for it; and one of them is killed."""
+    def test_a_limit_below_the_number_of_workers_holds(self, rows, tmp_path):
+        """One call at a time for two workers, one of which is killed."""
         killed = []
 
         def answer(system, user):
@@ -88,8 +88,8 @@ class TestWorkers:
             return "MET"
 
         with ModelServer(answer) as judge:
-            found = score_shards(
-                Making(judge.model, concurrency=1),
+            summary = score_shards(
+                JudgedRubricMaker(judge.model, concurrency=1),
                 [rows],
                 tmp_path / "run",
                 backend=Processes(2),
@@ -97,10 +97,10 @@ class TestWorkers:
             )
             assert judge.most_at_once == 1
         assert killed
-        assert (found.rollouts, found.unscored, found.score.mean) == (60, 0, 1.0)
+        assert (summary.rollouts, summary.unscored, summary.score.mean) == (60, 0, 1.0)
 
-    def test_what_a_killed_worker_has_spent_is_spent(self, rows, tmp_path):
-        """Its calls were answered, though their rows were not yet written; a call under way may have been."""
+    def test_spending_of_a_killed_worker_is_counted(self, rows, tmp_path):
+        """Its calls were answered, but its rows were not yet written; calls in flight are counted as well."""
         price, killed = {"input": DOLLAR, "output": DOLLAR}, []
 
         def answer(system, user):
@@ -110,8 +110,8 @@ class TestWorkers:
             return "MET"
 
         with ModelServer(answer) as judge, budget(dollars=5000.0) as spent:
-            found = score_shards(
-                Making(judge.model, price=price),
+            summary = score_shards(
+                JudgedRubricMaker(judge.model, price=price),
                 [rows],
                 tmp_path / "run",
                 backend=Processes(1),
@@ -120,14 +120,14 @@ class TestWorkers:
             tokens = judge.prompt_tokens + judge.completion_tokens
         assert killed
         assert tokens <= spent.cost <= 5000
-        assert found.spent.cost == pytest.approx(spent.cost)
+        assert summary.spent.cost == pytest.approx(spent.cost)
 
-    def test_money_is_one_sum_for_all_workers(self, rows, tmp_path):
-        """Every token costs a dollar. What is left unasked is an error, and counted."""
+    def test_a_budget_holds_for_all_workers_together(self, rows, tmp_path):
+        """Every token costs a dollar. Rows beyond the budget are counted as errors."""
         price = {"input": DOLLAR, "output": DOLLAR}
         with ModelServer("MET") as judge, budget(dollars=5000.0) as spent:
-            found = score_shards(
-                Making(judge.model, price=price),
+            summary = score_shards(
+                JudgedRubricMaker(judge.model, price=price),
                 [rows],
                 tmp_path / "run",
                 backend=Processes(2),
@@ -136,6 +136,6 @@ class TestWorkers:
             tokens = judge.prompt_tokens + judge.completion_tokens
         assert spent.cost == pytest.approx(tokens)
         assert spent.cost <= 5000
-        assert 0 < found.scored < 60
-        assert found.errors == {"BudgetExceeded": found.unscored}
-        assert spent.errors["BudgetExceeded"] == found.unscored
+        assert 0 < summary.scored < 60
+        assert summary.errors == {"BudgetExceeded": summary.unscored}
+        assert spent.errors["BudgetExceeded"] == summary.unscored

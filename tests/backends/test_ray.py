@@ -1,4 +1,4 @@
-"""A real Ray, in a network of its own, gives the run that one process gives."""
+"""A real Ray in a network namespace writes the same run as one process."""
 
 import json
 import os
@@ -18,18 +18,18 @@ pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-APART = ("unshare", "-rnpf", "--mount-proc", "--kill-child")
+UNSHARE = ("unshare", "-rnpf", "--mount-proc", "--kill-child")
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """What runs programs beside a Ray, in a namespace that has only the loopback."""
-    if not shutil.which("unshare") or subprocess.run([*APART, "true"], check=False).returncode:
+    """Start Ray in a namespace that has only the loopback, and return a function that sends it commands."""
+    if not shutil.which("unshare") or subprocess.run([*UNSHARE, "true"], check=False).returncode:
         pytest.skip("Ray listens on all interfaces, and no network of its own can be made here")
-    # Paths of its sockets may not be long, and what it leaves in a home is not for ours.
+    # The paths of its sockets must be short, and it must not write to the user's home directory.
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
         keeper = subprocess.Popen(
-            [*APART, sys.executable, str(HERE / "ray_keeper.py"), folder],
+            [*UNSHARE, sys.executable, str(HERE / "ray_keeper.py"), folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -40,60 +40,60 @@ def cluster():
         with keeper:
             assert json.loads(keeper.stdout.readline()) == {"ready": True}
 
-            def ask(**what):
-                print(json.dumps(what), file=keeper.stdin, flush=True)
+            def send_command(**command):
+                print(json.dumps(command), file=keeper.stdin, flush=True)
                 return json.loads(keeper.stdout.readline())
 
-            yield ask
+            yield send_command
             keeper.stdin.close()
 
 
-def program(kind, *arguments):
-    return [str(HERE / "ray_programs.py"), kind, *map(str, arguments)]
+def program_command(program, *arguments):
+    return [str(HERE / "ray_programs.py"), program, *map(str, arguments)]
 
 
-def found(answer):
-    assert answer["code"] == 0, answer["said"]
-    return json.loads(answer["said"].splitlines()[-1])
+def read_result(answer):
+    assert answer["code"] == 0, answer["output"]
+    return json.loads(answer["output"].splitlines()[-1])
 
 
-def slow(completion):
-    """What the program checks, without the wait."""
+def slow_check(completion):
+    """The check of the Ray program, without the delay."""
     if completion.endswith("7"):
         raise ConnectionError("away")
     return len(completion) / 8
 
 
-async def test_workers_and_driver_killed_lose_and_double_nothing(
-    cluster, table, tmp_path, rows_of_run
+async def test_killed_workers_and_drivers_lose_and_repeat_no_row(
+    cluster, write_rows, tmp_path, rows_of_run
 ):
-    """SIGKILL to a worker, then to the driver; another one goes on. Row for row as one process."""
-    path, folder = table(60, id=lambda n: n % 25), tmp_path / "run"
-    driver = cluster(start=program("score", path, folder))["pid"]
+    """First a worker is killed, then the driver. The resumed run equals that of one process."""
+    path, folder = write_rows(60, id=lambda n: n % 25), tmp_path / "run"
+    driver = cluster(start=program_command("score", path, folder))["pid"]
     wait_for_rows(folder, 1)
     wait_until(
         lambda: cluster(kill_worker="score_shard")["killed"]
-    )  # between two tasks it has another name
+    )  # between two tasks the process has another name
     wait_for_rows(folder, 16)
     cluster(kill=driver)
     assert (folder / "parts").exists()
-    again = cluster(start=program("score", path, folder))["pid"]
-    assert found(cluster(wait=again)) == {"rollouts": 60}
-    await score_rows(Rubric([slow]), rows_of(path), folder=tmp_path / "alone")
-    assert rows_of_run(folder) == rows_of_run(tmp_path / "alone")
+    resumed = cluster(start=program_command("score", path, folder))["pid"]
+    assert read_result(cluster(wait=resumed)) == {"rollouts": 60}
+    await score_rows(Rubric([slow_check]), rows_of(path), folder=tmp_path / "single")
+    assert rows_of_run(folder) == rows_of_run(tmp_path / "single")
     assert [path.name for path in folder.iterdir()] == ["run.assay"]
 
 
-def test_a_limit_is_one_for_all_tasks(cluster, table, tmp_path):
-    """Three calls at once, though two tasks have forty rows to ask for."""
-    driver = cluster(start=program("judged", table(40), tmp_path / "run"))["pid"]
-    assert found(cluster(wait=driver)) == {"scored": 40, "most": 3}
+def test_the_concurrency_limit_holds_for_all_tasks_together(cluster, write_rows, tmp_path):
+    """Three calls at a time, by two tasks with forty rows."""
+    driver = cluster(start=program_command("judged", write_rows(40), tmp_path / "run"))["pid"]
+    assert read_result(cluster(wait=driver)) == {"scored": 40, "most": 3}
 
 
-def test_a_rubric_is_a_stage_of_a_pipeline(cluster, table):
-    """Two actors of half a processor each; unscored is null."""
-    driver = cluster(start=program("stage", table(20), "-"))["pid"]
-    rows = found(cluster(wait=driver))["rows"]
+def test_a_rubric_can_be_a_stage_of_a_ray_data_pipeline(cluster, write_rows):
+    """Two actors with half a processor each; unscored rows have null."""
+    driver = cluster(start=program_command("stage", write_rows(20), "-"))["pid"]
+    rows = read_result(cluster(wait=driver))["rows"]
     rewards = {row["completion"]: row["reward"] for row in rows}
     assert rewards["it is 3"] == 7 / 8
     assert sorted(name for name in rewards if rewards[name] is None) == ["it is 17", "it is 7"]
@@ -111,8 +111,8 @@ def count_rows(folder):
         return 0  # the run is being started
 
 
-def wait_until(holds):
-    ends = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < ends
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.01)

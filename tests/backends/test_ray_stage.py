@@ -1,4 +1,4 @@
-"""A stage of Ray Data, without Ray: batches in, batches with three more columns out."""
+"""A stage of Ray Data, without Ray: each batch gets three more columns."""
 
 import pytest
 
@@ -11,12 +11,12 @@ ROWS = {"completion": ["it is 7", "it is 8"], "answer": ["1", "8"]}
 
 
 @pytest.fixture
-def stage(maker):
-    return RubricStage(maker)
+def stage(rubric_maker):
+    return RubricStage(rubric_maker)
 
 
-def test_a_table_of_arrow_gets_columns_with_types(stage):
-    """8: all three checks hold, for a reward of 2; 7 fails, so it has none."""
+def test_an_arrow_table_gets_typed_columns(stage):
+    """For `it is 8` all three checks give points, a reward of 2; for `it is 7` one fails, so it has none."""
     arrow = pytest.importorskip("pyarrow")
     batch = stage(arrow.table(ROWS))
     assert batch.column_names == ["completion", "answer", "reward", "score", "errors"]
@@ -28,16 +28,16 @@ def test_a_table_of_arrow_gets_columns_with_types(stage):
     assert stage(batch) == batch
 
 
-def test_a_mapping_of_arrays_will_do_too(stage):
-    """As Ray gives, unless it is told otherwise."""
+def test_a_mapping_of_arrays_is_accepted(stage):
+    """This is the default format of Ray."""
     numpy = pytest.importorskip("numpy")
     batch = stage({name: numpy.array(values, object) for name, values in ROWS.items()})
     assert batch["reward"] == [None, 2.0]
     assert batch["completion"][1] == "it is 8"
 
 
-def test_actors_divide_a_limit():
-    """Four at once for two actors are two for each, though the batch has six."""
+def test_actors_divide_the_concurrency_limit():
+    """A limit of four for two actors is two for each, although the batch has six rows."""
     arrow = pytest.importorskip("pyarrow")
     with ModelServer("MET", latency=0.01) as judge:
         model = model_of(judge.model, limits=Limits(concurrency=4))

@@ -130,9 +130,7 @@ class TestConditions:
         _, grader = make_judge({"choice": "N/A", "explanation": ""})
         run = await score_and_open(tmp_path / "a", Rubric([criterion, lambda: 1.0]), grader)
         model, grader = make_judge("MET")
-        summary = await rescore(
-            run, Rubric([criterion, lambda: 1.0]), tmp_path / "b", judge=grader
-        )
+        summary = await rescore(run, Rubric([criterion, lambda: 1.0]), tmp_path / "b", judge=grader)
         assert (len(model.calls), summary.criteria["is_kind"].not_applicable) == (0, 2)
 
 
