@@ -576,9 +576,7 @@ class Environment(envs.Environment):
         saves_results: bool = options.pop("save_results", False)
         folder: Any = options.pop("results_path", None)
         if saves_results and folder is None:
-            model_name = str(getattr(model, "id", model or client)).replace("/", "--")
-            run_name = f"{self.env_id or type(self).__name__}--{model_name}"
-            folder = Path("outputs", "evals", run_name, uuid4().hex[:8])
+            folder = self._make_folder_name(client, model)
         if folder is not None:
             # verifiers resumes whatever the version is; the run records that it changed.
             options |= {"run": folder, "resume": True, "allow_changes": True}
@@ -589,6 +587,7 @@ class Environment(envs.Environment):
         if isinstance(client, model_clients.ClientConfig):
             endpoints = model_clients.resolve_client_configs(client)
         models = self._make_models(endpoints, client, model, options)
+        # The function that chooses one of them for a rollout; None if assay asks the client itself.
         choose_model: Callable[..., Any] | None = None
         if models:
             client = models[0]
@@ -617,6 +616,12 @@ class Environment(envs.Environment):
             save_results(Path(folder), results)
             log(f"Saved final results to {folder}")
         return results
+
+    def _make_folder_name(self, client: Any, model: Any) -> Path:
+        """Return a new folder for the results, named after the environment and the model."""
+        model_name = str(getattr(model, "id", model or client)).replace("/", "--")
+        run_name = f"{self.env_id or type(self).__name__}--{model_name}"
+        return Path("outputs", "evals", run_name, uuid4().hex[:8])
 
     def _make_models(
         self, endpoints: Sequence[Any], client: Any, model: Any, options: Mapping[str, Any]
@@ -659,7 +664,7 @@ class Environment(envs.Environment):
             warn_unscored(unscored, count)
         if count and not compat.strict:
             results.metadata["avg_reward"] = fmean(output["reward"] for output in results.outputs)
-        rates: dict[str, Any] = {}
+        rates: dict[str, Any] = {}  # pass@k by k
         has_repeated_examples = count > len(example_numbers)
         if has_repeated_examples:
             for k, rate in passes.rates().items():

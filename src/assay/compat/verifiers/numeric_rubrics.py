@@ -125,7 +125,7 @@ class Rubric(HasHooks, assay.Rubric):
         # With copies of the lists, to see later whether they have changed.
         self._planned = (plan, [*self.funcs], [*self.weights])
 
-    def _make_plan_again(self, plan: Plan) -> None:
+    def _make_plan_again(self, old_plan: Plan) -> None:
         """Make the plan for the functions and weights that are listed now."""
         if compat.strict and len(self.funcs) != len(self.weights):
             raise RubricError(
@@ -144,10 +144,11 @@ class Rubric(HasHooks, assay.Rubric):
         # Functions that were in the plan keep their criteria, with all fields. If a function was
         # in it twice, the first criterion is kept.
         criterion_by_function: dict[int, Criterion] = {}
-        for criterion in reversed(plan.criteria):
+        for criterion in reversed(old_plan.criteria):
             criterion_by_function[id(criterion.check)] = criterion
         sources = [criterion_by_function.get(id(function), function) for function in functions]
-        judged = [criterion for criterion in plan.criteria if criterion.judged]
+        # Judged criteria are not in the lists, so they are always kept.
+        judged = [criterion for criterion in old_plan.criteria if criterion.judged]
         criteria = make_names_unique([*judged, *self._read_criteria(sources, weights)])
         self._plan = Plan(criteria, self.aggregation, ask_judge=self.ask_judge)
 

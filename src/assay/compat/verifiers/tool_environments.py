@@ -183,10 +183,10 @@ class ToolEnv(MultiTurnEnv):
     ) -> ToolMessage:
         """Return an error as a message to the model, or raise it if it must end the rollout.
 
-        An error of `stop_errors` is raised as the cause of one of type `stop_type`. An error of the
-        infrastructure, such as a server that is gone, is not a mistake of the model either.
+        An error of `stop_errors` is raised as the cause of one of type `stop_type`.
         """
         if isinstance(error, InfraError):
+            # For example, a server is gone: not a mistake of the model.
             raise error
         if isinstance(error, tuple(self.stop_errors)):
             raise stop_type(str(error)) from error

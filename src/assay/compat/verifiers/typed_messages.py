@@ -282,7 +282,7 @@ def _complete_call(call: Any) -> None:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, default=str)
     call.update(
-        id=call.get("id") or call.name,
+        id=call.get("id") or call.name,  # a call without an id is identified by its name
         function=AttributeRecord(call["function"], arguments=arguments),
     )
 
