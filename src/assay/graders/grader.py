@@ -304,7 +304,7 @@ def complete_report(
         return report
     scale = scale or report.scale
     weights = [criterion.weight for criterion in criteria if criterion.counts]
-    gain, loss = stakes(weights)  # the largest possible ones
+    gain, loss = stakes(weights)  # what all wanted criteria add, and all faults subtract
     worth = None  # the weighted sum that corresponds to the score
     if report.score is not None:
         worth = denormalise(report.score, gain, loss, scale)

@@ -325,7 +325,8 @@ def _find_conflict_of_kinds(
 ) -> Equality | None:
     """Compare two lists of equal length by their kinds; None if the items have to be compared.
 
-    A set and a point, for example, are different whatever their items are.
+    The kinds are `set`, `round` and `square` (in such brackets), and `bare` (without brackets). A
+    set and a point, for example, are different whatever their items are.
     """
     gold_kind = _get_kind(gold)
     answer_kind = _get_kind(answer)

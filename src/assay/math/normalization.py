@@ -193,6 +193,7 @@ def are_same_number(gold: PlainNumber, answer: PlainNumber, options: MathOptions
         is_at_least_one = abs(gold.top) >= gold.bottom
         if has_same_digits and is_at_least_one:
             return True
+    # Decimals may be rounded: 0.333333 is 1/3. But no rounding makes a number whole.
     has_decimal = gold.is_decimal or answer.is_decimal
     has_whole = gold.is_whole or answer.is_whole
     return are_equal_fractions(

@@ -152,8 +152,10 @@ def measure(
     if not choices:
         return _measure_numbers(pairs, units)
     tables = _PairTables.build(pairs, choices, units)
+    # All figures but alpha are computed from how often each verdict of people meets each of the
+    # judge.
     verdicts = ExampleSums(tables.counts)
-    # For alpha: the pairs of answers to the same question.
+    # Alpha is computed from the pairs of answers to the same question.
     coincidence_sums = ExampleSums(tables.count_coincidences(tables.categories))
     total_counts = tables.counts.sum(axis=0)
     if ranked:

@@ -256,7 +256,11 @@ class Statistic:
 
 
 def make_share(count: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
-    """Return a statistic that is a share. `count` returns successes and trials for sums."""
+    """Return a statistic that is a share of trials.
+
+    `count` takes the sums of many resamples, and returns the successes and trials of each. The text
+    `undefined` says when there are no trials.
+    """
 
     def compute(sums: Array) -> Array:
         successes, trials = count(sums)

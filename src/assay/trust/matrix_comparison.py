@@ -140,7 +140,10 @@ def _make_cells(pair: RunPair) -> tuple[object, ...]:
 
 
 def compare_all(runs: Mapping[str, Run]) -> MatrixComparison:
-    """Compare all runs with each other, except those that differ in both model and prompt."""
+    """Compare all runs with each other, except those that differ in both model and prompt.
+
+    A difference between two such runs could not be attributed to either of the two.
+    """
     prompts = {name: _read_prompts(run) for name, run in runs.items()}
     pairs: list[tuple[str, str]] = []
     for first, second in combinations(runs, 2):
