@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from assay.models import Reply
-from assay.runs.jsonable import as_ascii, form_of
+from assay.runs.jsonable import as_ascii, type_adapter
 from assay.types import State
 
 # What every session has anew.
@@ -33,7 +33,7 @@ def _describe(state: State) -> dict[str, Any]:
     if replies:
         if not all(isinstance(reply, Reply) for reply in replies):
             raise TypeError("the replies are objects of another client, which cannot be restored")
-        described["responses"] = form_of(list[Reply]).dump_python(list(replies), mode="json")
+        described["responses"] = type_adapter(list[Reply]).dump_python(list(replies), mode="json")
     if described.get("trajectory"):
         described["trajectory"] = [
             _describe_step(step, replies) for step in described["trajectory"]
@@ -57,7 +57,7 @@ def restore_state(described: dict[str, Any], *, client: Any) -> State:
         state["client"] = client
     replies = described.get("responses")
     if replies:
-        replies = cast("list[Reply]", form_of(list[Reply]).validate_python(replies))
+        replies = cast("list[Reply]", type_adapter(list[Reply]).validate_python(replies))
         state["responses"] = replies
         for step in cast("list[dict[str, Any]]", state.get("trajectory") or []):
             position = step.get("response")  # of the reply, see `_describe_step`

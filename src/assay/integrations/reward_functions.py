@@ -21,7 +21,7 @@ from assay.integrations.step import (
 )
 from assay.lazy import read_toml
 from assay.redaction import get_logger
-from assay.runs.row import COLUMN
+from assay.runs.row import RUBRIC_COLUMN
 
 logger = get_logger("assay")
 
@@ -99,10 +99,10 @@ def read_label(label: Any) -> dict[str, Any]:
     slime give no others.
     """
     fields = label
-    if isinstance(label, str) and label.lstrip().startswith("{") and f'"{COLUMN}"' in label:
+    if isinstance(label, str) and label.lstrip().startswith("{") and f'"{RUBRIC_COLUMN}"' in label:
         with suppress(ValueError):
             fields = json.loads(label)
-    if isinstance(fields, Mapping) and COLUMN in fields:
+    if isinstance(fields, Mapping) and RUBRIC_COLUMN in fields:
         return {"answer": "", **cast("Mapping[str, Any]", fields)}
     return {"answer": "" if label is None else label}
 

@@ -152,7 +152,7 @@ def _make_criterion_columns(row: Row) -> Record:
 def name_lines(row: Row) -> Iterator[tuple[str, CriterionReport]]:
     """Yield each line of a rollout's report, after the name of its criterion in a summary."""
     lines = row.report.lines
-    names = names_of(lines, is_own=own_rubric(row.fields) is not None)
+    names = names_of(lines, is_row_rubric=own_rubric(row.fields) is not None)
     return zip(names, lines, strict=True)
 
 

@@ -26,7 +26,8 @@ _make_encoder = partial(
 # Return a value as compact JSON, or raise one of the errors above.
 as_text = _make_encoder(ensure_ascii=False).encode
 as_ascii = _make_encoder().encode  # with characters beyond ASCII escaped
-form_of = cache(TypeAdapter[Any])  # returns the adapter that validates and dumps a type
+# Return pydantic's adapter for a type, which validates values and dumps them as JSON.
+type_adapter = cache(TypeAdapter[Any])
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 

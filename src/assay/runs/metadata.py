@@ -29,7 +29,7 @@ from assay.identity import (
 )
 from assay.plan import Traits
 from assay.redaction import redact_settings
-from assay.runs.jsonable import form_of, to_jsonable
+from assay.runs.jsonable import to_jsonable, type_adapter
 from assay.runs.run_errors import RunError, explain_damage
 from assay.runs.stats import PassRule
 from assay.wording import explain_first_error, format_value
@@ -230,7 +230,7 @@ class RunAbout:
         `rubric` is a rubric, or what a run saves of one; `judge` is a grader, or its name. `fields`
         are other fields of this class.
         """
-        from assay import __version__
+        from assay import __version__  # imports this module
 
         if rubric is not None and not isinstance(rubric, RubricAbout):
             rubric = RubricAbout.of(rubric)
@@ -266,10 +266,10 @@ class RunAbout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as plain data, ready for JSON."""
-        data: dict[str, Any] = form_of(RunAbout).dump_python(self, mode="json")
+        data: dict[str, Any] = type_adapter(RunAbout).dump_python(self, mode="json")
         if self.rubric is not None:
             # There may be many criteria, so their defaults are left out.
-            data["rubric"]["criteria"] = form_of(tuple[CriterionAbout, ...]).dump_python(
+            data["rubric"]["criteria"] = type_adapter(tuple[CriterionAbout, ...]).dump_python(
                 self.rubric.criteria, mode="json", exclude_defaults=True
             )
         return redact_settings(data)
@@ -277,7 +277,7 @@ class RunAbout:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":
         """Return the metadata from what `to_dict` returned, ignoring fields of later versions."""
-        return form_of(RunAbout).validate_python(data)
+        return type_adapter(RunAbout).validate_python(data)
 
     @classmethod
     def from_saved(cls, data: Mapping[str, Any], path: Path) -> "RunAbout":

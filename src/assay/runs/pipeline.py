@@ -422,7 +422,7 @@ class Sink:
         watch = self._watch
         watch.fresh += len(rows)
         for row in rows:
-            if self._journal is None:
+            if self._journal is None:  # a journal counts the rows itself
                 self._tally.add(row)
             if row.errors:
                 watch.errors += 1

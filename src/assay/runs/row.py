@@ -24,9 +24,9 @@ from assay.runs.jsonable import (
     as_text,
     as_utf_8,
     escape_surrogates,
-    form_of,
     serialize_fields,
     to_jsonable,
+    type_adapter,
 )
 from assay.runs.run_errors import RunError, RunRefused
 from assay.runs.run_schema import (
@@ -48,7 +48,7 @@ LARGEST_SAMPLE = 2**53 - 1
 Number: TypeAlias = bool | int | float
 _NUMBER_TYPES = frozenset({bool, int, float})
 
-COLUMN = "rubric"  # the column with a row's own rubric, as a rubric file would hold it
+RUBRIC_COLUMN = "rubric"  # the column with a row's own rubric, as a rubric file would hold it
 
 # The column of HealthBench that holds criteria, each with a `criterion` and its `points`.
 HEALTHBENCH_COLUMN = "rubrics"
@@ -56,7 +56,7 @@ HEALTHBENCH_COLUMN = "rubrics"
 
 def own_rubric(row: Mapping[str, Any]) -> Any:
     """Return the rubric that a row brings, as the data of a rubric file; None if it has none."""
-    rubric = row.get(COLUMN)
+    rubric = row.get(RUBRIC_COLUMN)
     if rubric is None and HEALTHBENCH_COLUMN in row:
         rubric = _find_healthbench_rubric(row[HEALTHBENCH_COLUMN])
     # The state of a rollout may hold the row of the data under `input`.
@@ -117,11 +117,11 @@ def split_messages(row: dict[str, Any]) -> dict[str, Any]:
 
 def without_rubric(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a row without its own rubric."""
-    fields = {name: value for name, value in row.items() if name != COLUMN}
+    fields = {name: value for name, value in row.items() if name != RUBRIC_COLUMN}
     if HEALTHBENCH_COLUMN in fields and _find_healthbench_rubric(fields[HEALTHBENCH_COLUMN]):
         del fields[HEALTHBENCH_COLUMN]
     row_input = fields.get("input")
-    if isinstance(row_input, Mapping) and {COLUMN, HEALTHBENCH_COLUMN} & row_input.keys():
+    if isinstance(row_input, Mapping) and {RUBRIC_COLUMN, HEALTHBENCH_COLUMN} & row_input.keys():
         fields["input"] = without_rubric(cast("Mapping[str, Any]", row_input))
     return fields
 
@@ -294,7 +294,7 @@ class RowForm:
         # A sequence of criteria that was found to match `self._criteria`. Nearly all reports of a run
         # have the same one, so comparing the objects is usually enough.
         self._matched_criteria = criteria
-        self._columns_of_criteria = self._make_columns(criteria, is_own=False)
+        self._columns_of_criteria = self._make_columns(criteria, is_row_rubric=False)
         counted = [criterion for criterion in criteria if criterion.counts]
         self._has_judged = any(criterion.judged for criterion in criteria)
         # The values that reports usually have, if all criteria are answered and nothing is special.
@@ -381,7 +381,7 @@ class RowForm:
         if row.error is not None:
             return verdicts, numbers
         report = row.report
-        is_own = own_rubric(row.fields) is not None
+        is_row_rubric = own_rubric(row.fields) is not None
         questions: Sequence[Criterion | CriterionReport]
         if report.answers is None:  # each line of the report has both the question and its answer
             questions = answers = report.lines
@@ -389,10 +389,10 @@ class RowForm:
             questions, answers = report.criteria, report.answers
         # What is known before the answers: one entry per criterion. If the criteria are those of the
         # run, as in nearly every row, it was made before.
-        if questions is self._matched_criteria and not is_own:
+        if questions is self._matched_criteria and not is_row_rubric:
             all_columns = self._columns_of_criteria
         else:
-            all_columns = self._make_columns(questions, is_own=is_own)
+            all_columns = self._make_columns(questions, is_row_rubric=is_row_rubric)
         # The message of an error may quote a key or a password, and so may a reason beside it.
         has_errors = bool(row.errors)
         for columns, answer in zip(all_columns, answers, strict=True):
@@ -411,14 +411,14 @@ class RowForm:
         return verdicts, numbers
 
     def _make_columns(
-        self, questions: Sequence[Criterion | CriterionReport], *, is_own: bool
+        self, questions: Sequence[Criterion | CriterionReport], *, is_row_rubric: bool
     ) -> list[CriterionColumns]:
         """Return what is known of each criterion's row in the table `verdicts` before the answers.
 
-        `is_own` says that the criteria are from a row's own rubric.
+        `is_row_rubric` says that the criteria are from a row's own rubric.
         """
         all_columns: list[CriterionColumns] = []
-        names = names_of(questions, is_own=is_own)
+        names = names_of(questions, is_row_rubric=is_row_rubric)
         for position, (name, question) in enumerate(zip(names, questions, strict=True)):
             verdict_if_false = verdict_if_true = None
             if isinstance(question, Criterion):
@@ -431,7 +431,7 @@ class RowForm:
                 judge=None if question.requirement is None else self._judge,
                 # The tags of the run's criteria are saved once, with the run.
                 tags=escape_surrogates(as_text(question.tags))
-                if is_own and question.tags
+                if is_row_rubric and question.tags
                 else None,
                 verdict_if_false=verdict_if_false,
                 verdict_if_true=verdict_if_true,
@@ -478,7 +478,7 @@ class RowForm:
         `head` is what is saved of the row except its fields, which cannot be a problem.
         """
         try:
-            form_of(SavedRow).validate_python(head, strict=True)
+            type_adapter(SavedRow).validate_python(head, strict=True)
             for name in ("spent", "spent_on_model"):
                 if name in head:
                     Spending(**head[name])
@@ -669,14 +669,14 @@ def _read_answer(saved: Any) -> Any:
     """Return a saved answer: a number or the mapping of a line as it is, and a list as a `Score`."""
     if type(saved) in (float, int, bool, dict):
         return saved
-    value, verdict, reason, *others = form_of(SavedAnswer).validate_python(saved)
+    value, verdict, reason, *others = type_adapter(SavedAnswer).validate_python(saved)
     return Score(value, reason, verdict, *others)
 
 
 def _parse_row(data: bytes, where: str) -> dict[str, Any]:
     """Return the JSON of a saved row, a `SavedRow`. Raise `RunError` if it is not one."""
     try:
-        return form_of(SavedRow).validate_python(json.loads(data), strict=True)
+        return type_adapter(SavedRow).validate_python(json.loads(data), strict=True)
     except ValidationError as error:
         _, explanation = explain_first_error(error)
         raise _make_unreadable_error(where, explanation) from None
@@ -771,14 +771,16 @@ def title_of(name: str, requirement: str | None) -> str:
     return f"{title[:LONGEST_TITLE]}… {hash_json(title)[:8]}"
 
 
-def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
+def names_of(lines: Sequence[CriterionReport | Criterion], *, is_row_rubric: bool) -> list[str]:
     """Return a different name for each criterion: a second `clear` becomes `clear_2`.
 
-    `lines` are criteria, or the lines of a report about them. `is_own` says that they are from a
+    `lines` are criteria, or the lines of a report about them. `is_row_rubric` says that they are from a
     row's own rubric. Then titles take the place of names, since other rows may have other criteria
     with the same names.
     """
-    names = [title_of(line.name, line.requirement) if is_own else line.name for line in lines]
+    names = [
+        title_of(line.name, line.requirement) if is_row_rubric else line.name for line in lines
+    ]
     if len(set(names)) == len(names):
         return names
     counts: Counter[str] = Counter()

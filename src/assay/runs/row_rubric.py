@@ -29,7 +29,7 @@ from assay.plan import PlannedCriterion
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
-from assay.runs.row import COLUMN
+from assay.runs.row import RUBRIC_COLUMN
 from assay.shaping import read_shaping
 from assay.types import ScoringMethod
 from assay.wording import describe_error
@@ -94,7 +94,7 @@ class RowRubric(Rubric):
             self._plan.refuse_missing_grader(grader or self.grader)
         except RubricError as error:
             # An error in the rubric of one row must not end the whole run.
-            line = CriterionReport(name=COLUMN, error=describe_error(error))
+            line = CriterionReport(name=RUBRIC_COLUMN, error=describe_error(error))
             return [aggregate([line])] * len(rollouts)
         seconds = self.budget.seconds
 

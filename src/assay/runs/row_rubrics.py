@@ -17,7 +17,7 @@ from assay.plan import Traits
 from assay.reasoning import Thinking
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
-from assay.runs.row import COLUMN, own_rubric
+from assay.runs.row import RUBRIC_COLUMN, own_rubric
 from assay.runs.row_rubric import RowRubric
 from assay.wording import describe_error, format_value
 
@@ -97,7 +97,9 @@ class RowRubrics:
         saved_rubric = own_rubric(row)  # as data: a list, a mapping or JSON text
         if saved_rubric is None:
             if self.rubric is None:
-                raise RubricError(f"it has no {COLUMN!r}, and there is no rubric for all rows")
+                raise RubricError(
+                    f"it has no {RUBRIC_COLUMN!r}, and there is no rubric for all rows"
+                )
             return self.rubric, self._traits
         if hasattr(saved_rubric, "tolist"):  # Parquet and pandas hold a list as an array
             saved_rubric = saved_rubric.tolist()
@@ -107,7 +109,7 @@ class RowRubrics:
             key = data if isinstance(data, str) else hash_json(data)
         except (TypeError, ValueError) as error:
             raise RubricError(
-                f"its column {COLUMN!r} has values that a rubric file cannot contain: {error}"
+                f"its column {RUBRIC_COLUMN!r} has values that a rubric file cannot contain: {error}"
             ) from None
         entry = self._cache.pop(key, None)
         if entry is None:
@@ -174,7 +176,7 @@ def is_unreadable(error: str, example: str) -> bool:
 
 def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
     """Return the report of a row whose rubric cannot be read: one line, with the error."""
-    return aggregate([CriterionReport(name=COLUMN, error=unreadable(error, where))])
+    return aggregate([CriterionReport(name=RUBRIC_COLUMN, error=unreadable(error, where))])
 
 
 def _without_gaps(data: object) -> object:
@@ -199,6 +201,6 @@ def _read_rubric(data: object, budget: RowBudget) -> RowRubric:
     if isinstance(data, Mapping | list):
         return RowRubric.from_dict(cast("object", data))
     raise RubricError(
-        f"its column {COLUMN!r} holds {format_value(data)}: "
+        f"its column {RUBRIC_COLUMN!r} holds {format_value(data)}: "
         "give a list of criteria, or rename the column"
     )

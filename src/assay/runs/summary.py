@@ -11,7 +11,7 @@ from typing import Any, Self
 from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion
 from assay.display import Page, Section, TonedCell, format_cell, shorten_middle
 from assay.report import CriterionReport, EvaluationReport, Score
-from assay.runs.jsonable import form_of
+from assay.runs.jsonable import type_adapter
 from assay.runs.row import LONGEST_TITLE, Row, names_of, own_rubric
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import (
@@ -111,12 +111,12 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain data, ready for JSON."""
-        return form_of(Summary).dump_python(self, mode="json")
+        return type_adapter(Summary).dump_python(self, mode="json")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Summary":
         """Return the summary from the data that `to_dict` returned."""
-        return form_of(Summary).validate_python(data)
+        return type_adapter(Summary).validate_python(data)
 
     @property
     def headline(self) -> str:
@@ -431,7 +431,7 @@ def _name_errors(row: Row) -> Mapping[str, str]:
         return row.errors
     lines = row.report.lines
     names = [line.name for line in lines]
-    titles = names_of(lines, is_own=True)
+    titles = names_of(lines, is_row_rubric=True)
     titles_by_name = dict(zip(names, titles, strict=True))
     # The name `rollout`, for a row with nothing to score, has no title.
     return {titles_by_name.get(name, name): message for name, message in row.errors.items()}
@@ -662,13 +662,13 @@ class Tally:
         """
         report = row.report
         if report.answers is None:  # the report has lines, but not the criteria behind them
-            names = names_of(report.lines, is_own=own_rubric(row.fields) is not None)
+            names = names_of(report.lines, is_row_rubric=own_rubric(row.fields) is not None)
             for name, line in zip(names, report.lines, strict=True):
                 self._find_criterion_tally(name, line.weight).add_line(line, example)
             return
         criteria = report.criteria
         if criteria != self._last_criteria:  # most rows have the same criteria as the row before
-            names = names_of(criteria, is_own=own_rubric(row.fields) is not None)
+            names = names_of(criteria, is_row_rubric=own_rubric(row.fields) is not None)
             self._last_tallies = [
                 self._find_criterion_tally(name, criterion.weight)
                 for name, criterion in zip(names, criteria, strict=True)

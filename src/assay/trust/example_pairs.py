@@ -212,7 +212,7 @@ def _read_system_prompt(row: Row) -> str:
 def name_lines(row: Row) -> dict[str, CriterionReport]:
     """Return the lines of a row by name; a name that occurs twice gets a number."""
     lines = row.report.lines
-    names = names_of(lines, is_own=own_rubric(row.fields) is not None)
+    names = names_of(lines, is_row_rubric=own_rubric(row.fields) is not None)
     return dict(zip(names, lines, strict=True))
 
 
@@ -322,7 +322,7 @@ def read_questions(run: Run) -> dict[str, frozenset[str]]:
             rubric, _ = row_rubrics.of(row.fields)
         except AssayError:
             continue  # the rubric is invalid, and the row was not scored
-        names = names_of(rubric.criteria, is_own=True)
+        names = names_of(rubric.criteria, is_row_rubric=True)
         for name, criterion in zip(names, rubric.criteria, strict=True):
             hashes[name].add(hash_question(criterion))
     run_rubric = run.about.rubric

@@ -54,7 +54,7 @@ from assay.models.model import Tool as DeclaredTool
 from assay.models.model import Usage
 from assay.redaction import get_logger
 from assay.rubric import Rubric as OurRubric
-from assay.runs.row import COLUMN
+from assay.runs.row import RUBRIC_COLUMN
 from assay.runs.stats import Passes
 from assay.types import Message, State
 from assay.wording import describe_error, format_value
@@ -472,7 +472,7 @@ class Environment(envs.Environment):
         `args` are those of `rollout`.
         """
         example, client, *other_args = args
-        example = _rename_column(example, RENAMED_RUBRIC_COLUMN, COLUMN)
+        example = _rename_column(example, RENAMED_RUBRIC_COLUMN, RUBRIC_COLUMN)
         choose_model = _choose_model.get()
         if choose_model is not None:
             client = choose_model(example)
@@ -596,7 +596,9 @@ class Environment(envs.Environment):
             choose_model = model_clients.ModelRotation(
                 models, turns_per_sample=len(examples) if scores_alone else 0
             )
-        rows = [_rename_column(example, COLUMN, RENAMED_RUBRIC_COLUMN) for example in examples]
+        rows = [
+            _rename_column(example, RUBRIC_COLUMN, RENAMED_RUBRIC_COLUMN) for example in examples
+        ]
         try:
             with (
                 set_variable(_max_retries, max_retries),
