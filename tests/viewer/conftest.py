@@ -1,4 +1,4 @@
-"""Runs to look at, and a real Chromium to look at them with."""
+"""Runs for the viewer, and a real Chromium to open them in."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from assay.runs import Journal, Row, RunAbout, Spending, score_rows
 from assay.viewer.page_server import make_page_app
 from assay.viewer.viewed_runs import ViewedRuns
 
-# A busy machine is slow, and that is no mistake of the page.
+# Long, because a busy machine is slow.
 expect.set_options(timeout=20_000)
 
 FLAGS = [
@@ -30,17 +30,16 @@ FLAGS = [
 
 
 def pytest_itemcollected(item):
-    """A test that looks through a browser is slow."""
+    """Mark tests that use the browser as slow."""
     if "browser" in getattr(item, "fixturenames", ()):
         item.add_marker("slow")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Run a test that looks through a browser in the thread of the browser.
+    """Run a test that uses the browser in the thread of the browser.
 
-    Playwright keeps a loop running in the thread that it was started in; in the main thread it would be
-    in the way of every async test.
+    Playwright keeps an event loop running in its thread; in the main thread it would block every async test.
     """
     if "browser" not in pyfuncitem.fixturenames:
         return None
@@ -75,40 +74,41 @@ def browser(browser_thread):
 
 @pytest.fixture
 def context_options():
-    """How the window is; a test may say otherwise by its own fixture of this name."""
+    """The options of the browser window. A test file may override this fixture."""
     return {"viewport": {"width": 1280, "height": 800}}
 
 
 @pytest.fixture
 def page(browser, browser_thread, context_options):
-    """A fresh window. Nothing in it may raise, open a dialog, or break the content policy."""
-    troubles: list[str] = []
+    """Open a new window. Scripts must not raise errors, open dialogs or violate the content policy."""
+    problems: list[str] = []
 
-    def opened():
+    def open_window():
         context = browser.new_context(**context_options)
         context.set_default_timeout(30_000)
-        made = context.new_page()
-        made.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        made.on("dialog", lambda dialog: (troubles.append("a dialog"), dialog.dismiss()))
-        made.on(
-            "console", lambda said: troubles.append(said.text) if said.type == "error" else None
+        new_page = context.new_page()
+        new_page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        new_page.on("dialog", lambda dialog: (problems.append("a dialog"), dialog.dismiss()))
+        new_page.on(
+            "console",
+            lambda message: problems.append(message.text) if message.type == "error" else None,
         )
-        return made
+        return new_page
 
-    made = browser_thread.submit(opened).result()
-    made.troubles = troubles
-    yield made
-    browser_thread.submit(made.context.close).result()
-    assert troubles == []
+    new_page = browser_thread.submit(open_window).result()
+    new_page.problems = problems
+    yield new_page
+    browser_thread.submit(new_page.context.close).result()
+    assert problems == []
 
 
 class Judge(Autograder):
-    """Two judges: the second is stricter, and both break down over the word `break`."""
+    """Two judges, the second of which is stricter. Both fail for the word `break`."""
 
     async def judge(self, to_grade, rubric, query=None):
-        return [self.say(criterion, to_grade) for criterion in rubric]
+        return [self.score_criterion(criterion, to_grade) for criterion in rubric]
 
-    def say(self, criterion: Criterion, text: str) -> Score:
+    def score_criterion(self, criterion: Criterion, text: str) -> Score:
         if "break" in text:
             return Score.failed("TimeoutError: the judge did not answer within 60 s")
         if criterion.allow_na and "source" not in text:
@@ -117,16 +117,18 @@ class Judge(Autograder):
         quote = "could you please" if "please" in text else "as everybody knows"
         votes = [
             CriterionReport(
-                name=name, value=float(said), verdict=criterion.choices[-1 if said else 0]
+                name=name, value=float(is_met), verdict=criterion.choices[-1 if is_met else 0]
             )
-            for name, said in (("lenient", lenient), ("strict", strict))
+            for name, is_met in (("lenient", lenient), ("strict", strict))
         ]
-        apart = float(lenient != strict)
+        disagreement = float(lenient != strict)
         verdict = criterion.choices[-1 if strict else 0]
-        return Score(float(strict), f'It says "{quote}".', verdict, lines=votes, disagreement=apart)
+        return Score(
+            float(strict), f'It says "{quote}".', verdict, lines=votes, disagreement=disagreement
+        )
 
 
-def short(completion):
+def is_short(completion):
     text = completion if isinstance(completion, str) else completion[-1]["content"]
     return len(text) < 60
 
@@ -135,10 +137,10 @@ CRITERIA = [
     Criterion(name="polite", requirement="Is polite", weight=2, tags=("tone",)),
     Criterion(name="cites", requirement="Names a source", weight=1, allow_na=True, tags=("facts",)),
     Criterion(name="curt", requirement="Is curt", weight=-1, tags=("tone",)),
-    Criterion(check=short, name="short", weight=1),
+    Criterion(check=is_short, name="short", weight=1),
 ]
 
-SAID = (
+COMPLETIONS = (
     "Well, could you please look at $x^2$ again?",
     "Thank you, that is all there is to say about it, and more words than anybody wanted to read.",
     "No.",
@@ -146,28 +148,28 @@ SAID = (
 )
 
 
-def rows(count: int, said=SAID) -> list[dict]:
-    """Examples of two rollouts each, of two tasks in turn."""
+def rows(count: int, completions=COMPLETIONS) -> list[dict]:
+    """Return rows with two rollouts for each example, whose tasks alternate."""
     return [
         {
-            "example_id": f"e{number // 2}",
-            "prompt": [{"role": "user", "content": f"Question {number // 2}"}],
-            "completion": [{"role": "assistant", "content": said[number % len(said)]}],
+            "example_id": f"e{index // 2}",
+            "prompt": [{"role": "user", "content": f"Question {index // 2}"}],
+            "completion": [{"role": "assistant", "content": completions[index % len(completions)]}],
             "answer": "7",
-            "task": ("sums", "letters")[number // 2 % 2],
+            "task": ("sums", "letters")[index // 2 % 2],
         }
-        for number in range(count)
+        for index in range(count)
     ]
 
 
 def write_run(folder, data, *, failed=(), judge=None):
-    """A run with all that a page shows: spending, timing, errors; `failed` rows have nothing to score."""
+    """Write a run with spending, timing and errors; `failed` rows have nothing to score."""
     rubric = Rubric(CRITERIA, name="manners", judge=judge or Judge())
     about = RunAbout.of("evaluate", rubric=rubric, judge="two judges", model="tiny-1")
-    taken: list[Row] = []
-    asyncio.run(score_rows(rubric, data, on_row=taken.append))
+    scored_rows: list[Row] = []
+    asyncio.run(score_rows(rubric, data, on_row=scored_rows.append))
     with Journal.open(folder, about) as journal:
-        for number, row in enumerate(taken):
+        for number, row in enumerate(scored_rows):
             changes = {
                 "spent": Spending(
                     calls=2, prompt=100, completion=10 + number, cost=0.001 * (number + 1)
@@ -187,13 +189,13 @@ def fields_of(row: Row) -> dict:
 
 @pytest.fixture(scope="session")
 def make_run():
-    """Writes a run: `make_run(folder, rows)`."""
+    """Return the function that writes a run: `make_run(folder, rows)`."""
     return write_run
 
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory, make_run):
-    """Forty rollouts; number 7 broke the judges, number 12 has nothing to score."""
+    """Forty rollouts; the judges failed for number 7, and number 12 has nothing to score."""
     data = rows(40)
     data[6]["completion"][0]["content"] = "break"
     return make_run(tmp_path_factory.mktemp("runs") / "manners", data, failed={11})
@@ -201,36 +203,36 @@ def run_folder(tmp_path_factory, make_run):
 
 @pytest.fixture(scope="session")
 def other_folder(tmp_path_factory, make_run):
-    """The same questions, all answered politely."""
-    data = rows(40, said=("Could you please take 7, from this source?",))
+    """A run of the same questions, all answered politely."""
+    data = rows(40, completions=("Could you please take 7, from this source?",))
     return make_run(tmp_path_factory.mktemp("runs") / "politer", data)
 
 
 @pytest.fixture(scope="session")
 def serve():
-    """Serves runs: `serve(folder, …)` gives the address. All servers end with the session."""
-    running = []
+    """Serve runs: `serve(folder, …)` returns the URL. All servers stop at the end of the session."""
+    servers = []
 
-    def started(*folders):
-        listening = socket.create_server(("127.0.0.1", 0))
+    def start(*folders):
+        listening_socket = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(
             uvicorn.Config(make_page_app(ViewedRuns(folders)), log_level="error")
         )
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening_socket]})
         thread.start()
-        running.append((server, thread, listening))
-        return f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        servers.append((server, thread, listening_socket))
+        return f"http://127.0.0.1:{listening_socket.getsockname()[1]}/"
 
-    yield started
-    for server, thread, listening in running:
+    yield start
+    for server, thread, listening_socket in servers:
         server.should_exit = True
         thread.join()
-        listening.close()
+        listening_socket.close()
 
 
 @pytest.fixture(scope="session")
 def site(serve, run_folder):
-    """One run."""
+    """The URL of a server of one run."""
     return serve(run_folder)
 
 
@@ -240,12 +242,12 @@ def two_runs(serve, run_folder, other_folder):
 
 
 @pytest.fixture
-def look(page):
-    """Opens an address and waits until the view is there."""
+def open_page(page):
+    """Open a URL and wait until the view is loaded."""
 
-    def opened(address):
-        page.goto(address)
+    def open_url(url):
+        page.goto(url)
         page.wait_for_selector("main[aria-busy=false]")
         return page
 
-    return opened
+    return open_url

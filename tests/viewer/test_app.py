@@ -1,4 +1,4 @@
-"""The data of the page, over HTTP from a real server on this machine."""
+"""The data of the page, requested from a real server on this machine."""
 
 import json
 import socket
@@ -28,7 +28,10 @@ def short(completion):
 
 
 RUBRIC = Rubric(
-    [Criterion(check=polite, name="polite", tags=("tone",)), Criterion(check=short, name="short")],
+    [
+        Criterion(check=polite, name="polite", tags=("tone",)),
+        Criterion(check=short, name="short"),
+    ],
     name="manners",
 )
 
@@ -48,16 +51,16 @@ async def folder(tmp_path):
 
 @pytest.fixture
 def page(folder):
-    """A client of the page, which a real server serves."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    """An HTTP client of a real server of the page."""
+    listening_socket = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(make_page_app(ViewedRuns([folder])), log_level="error"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening_socket]})
     thread.start()
-    with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{listening_socket.getsockname()[1]}") as client:
         yield client
     server.should_exit = True
     thread.join()
-    listening.close()
+    listening_socket.close()
 
 
 @pytest.fixture
@@ -65,17 +68,17 @@ def run(page):
     return page.get("/api/runs").json()[0]["id"]
 
 
-def test_a_run_says_what_it_is(page):
-    [told] = page.get("/api/runs").json()
-    assert (told["name"], told["kind"], told["rubric"]["name"]) == ("run", "score", "manners")
-    assert told["live"] is False
+def test_the_list_of_runs_describes_each_run(page):
+    [data] = page.get("/api/runs").json()
+    assert (data["name"], data["kind"], data["rubric"]["name"]) == ("run", "score", "manners")
+    assert data["live"] is False
 
 
-def test_the_overview_puts_errors_first(page, run):
+def test_the_overview_describes_errors_scores_and_criteria(page, run):
     """One row of four is unscored; the others have 1, 0 and 0.5: a mean of 0.5."""
-    told = page.get(f"/api/runs/{run}/overview").json()
-    assert (told["rows"], told["scored"], told["unscored"]) == (4, 3, 1)
-    [error] = told["errors"]
+    data = page.get(f"/api/runs/{run}/overview").json()
+    assert (data["rows"], data["scored"], data["unscored"]) == (4, 3, 1)
+    [error] = data["errors"]
     assert (error["criteria"], error["kind"], error["count"], error["first_row"]) == (
         ["short"],
         "ConnectionError",
@@ -83,74 +86,74 @@ def test_the_overview_puts_errors_first(page, run):
         3,
     )
     assert error["message"] == "ConnectionError: the judge is down"
-    assert told["score"]["mean"] == 0.5
-    assert sum(told["score"]["histogram"]["counts"]) == 3
-    polite = told["criteria"][0]
+    assert data["score"]["mean"] == 0.5
+    assert sum(data["score"]["histogram"]["counts"]) == 3
+    polite = data["criteria"][0]
     assert (polite["name"], polite["met"], polite["unmet"]) == ("polite", 1, 3)
 
 
-def test_rows_are_filtered_and_sorted_where_they_are_kept(page, run):
-    asked = {"q": "verdict:UNMET criterion:polite -error", "sort": "score", "descending": 1}
-    told = page.get(f"/api/runs/{run}/rows", params=asked).json()
-    assert told["total"] == 2
-    assert [(row["example"], row["score"]) for row in told["rows"]] == [("c", 0.5), ("a", 0.0)]
+def test_the_server_filters_and_sorts_rows(page, run):
+    parameters = {"q": "verdict:UNMET criterion:polite -error", "sort": "score", "descending": 1}
+    data = page.get(f"/api/runs/{run}/rows", params=parameters).json()
+    assert data["total"] == 2
+    assert [(row["example"], row["score"]) for row in data["rows"]] == [("c", 0.5), ("a", 0.0)]
 
 
-def test_a_page_is_a_part_of_the_rows(page, run):
-    told = page.get(f"/api/runs/{run}/rows", params={"offset": 1, "limit": 2}).json()
-    assert [row["number"] for row in told["rows"]] == [2, 3]
-    assert told["total"] == 4
+def test_rows_are_returned_in_pages(page, run):
+    data = page.get(f"/api/runs/{run}/rows", params={"offset": 1, "limit": 2}).json()
+    assert [row["number"] for row in data["rows"]] == [2, 3]
+    assert data["total"] == 4
 
 
-def test_a_filter_that_cannot_be_read_says_why(page, run):
+def test_an_invalid_filter_is_answered_with_400_and_a_reason(page, run):
     reply = page.get(f"/api/runs/{run}/rows", params={"q": "scroe<1"})
     assert reply.status_code == 400
     assert reply.json()["error"] == "there is no 'scroe' to filter by: did you mean 'score'?"
 
 
-def test_a_row_is_told_whole(page, run):
-    told = page.get(f"/api/runs/{run}/rows/1").json()
-    assert told["prompt"] == [{"role": "user", "content": "Ask."}]
-    assert told["completion"] == [{"role": "assistant", "content": "please do"}]
-    assert (told["answer"], told["score"]) == ("x", 1.0)
-    assert [line["verdict"] for line in told["lines"]] == ["MET", "MET"]
+def test_a_row_is_returned_completely(page, run):
+    data = page.get(f"/api/runs/{run}/rows/1").json()
+    assert data["prompt"] == [{"role": "user", "content": "Ask."}]
+    assert data["completion"] == [{"role": "assistant", "content": "please do"}]
+    assert (data["answer"], data["score"]) == ("x", 1.0)
+    assert [line["verdict"] for line in data["lines"]] == ["MET", "MET"]
 
 
 def test_a_group_has_advantages(page, run):
-    """Rewards 2 and 0: one above and one below their mean."""
-    told = page.get(f"/api/runs/{run}/groups/a").json()
-    assert [row["advantage"] for row in told["rows"]] == [1.0, -1.0]
+    """Rewards 2 and 0 are 1 above and 1 below their mean."""
+    data = page.get(f"/api/runs/{run}/groups/a").json()
+    assert [row["advantage"] for row in data["rows"]] == [1.0, -1.0]
 
 
 @pytest.mark.parametrize(
     "path", ["runs/none/overview", "runs/{run}/rows/99", "runs/{run}/groups/z"]
 )
-def test_what_is_not_there_is_said_to_be_missing(page, run, path):
+def test_an_unknown_run_row_or_group_is_answered_with_404(page, run, path):
     reply = page.get(f"/api/{path.format(run=run)}")
     assert reply.status_code == 404
     assert "there is no" in reply.json()["error"]
 
 
-def test_a_label_stands_beside_the_verdict(page, run, folder):
-    """With author, time and the hash of the wording; the run itself is as it was."""
+def test_a_label_is_saved_without_changing_the_run(page, run, folder):
+    """With author, time and the hash of the requirement."""
     before = list(Run.open(folder).file.read_rollouts())
-    said = {"row": 2, "criterion": "polite", "verdict": "MET", "note": "curt", "rater": "ana"}
-    told = page.post(f"/api/runs/{run}/labels", json=said).json()
+    new_label = {"row": 2, "criterion": "polite", "verdict": "MET", "note": "curt", "rater": "ana"}
+    data = page.post(f"/api/runs/{run}/labels", json=new_label).json()
     [label] = read_run_labels(Run.open(folder))
-    assert label.to_dict() == told
+    assert label.to_dict() == data
     assert (label.example, label.sample, label.verdict, label.rater) == ("a", 1, "MET", "ana")
     assert label.time is not None
     assert label.guideline == Run.open(folder).about.rubric.criteria[0].question
     assert list(Run.open(folder).file.read_rollouts()) == before
-    again = page.get(f"/api/runs/{run}/rows/2").json()
-    assert again["lines"][0]["verdict"] == "UNMET"
-    assert again["lines"][0]["labels"][0]["note"] == "curt"
+    row = page.get(f"/api/runs/{run}/rows/2").json()
+    assert row["lines"][0]["verdict"] == "UNMET"
+    assert row["lines"][0]["labels"][0]["note"] == "curt"
     assert page.get(f"/api/runs/{run}/rows", params={"q": "label"}).json()["total"] == 1
 
 
 @pytest.mark.parametrize("field", ["verdict", "note", "rater"])
-def test_half_a_character_in_a_label_is_replaced(page, run, folder, field):
-    """JSON can hold it, and text on a disk cannot."""
+def test_a_lone_surrogate_in_a_label_is_replaced(page, run, folder, field):
+    """JSON can contain it, but a text file cannot."""
     label = {"row": 1, "criterion": "polite", "verdict": "MET", field: "A\ud800"}
     body = json.dumps(label)
     headers = {"Content-Type": "application/json"}
@@ -161,7 +164,7 @@ def test_half_a_character_in_a_label_is_replaced(page, run, folder, field):
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "status"),
+    ("body", "content_type", "status"),
     [
         (b"{", "application/json", 400),
         (b"[1]", "application/json", 400),
@@ -179,19 +182,21 @@ def test_half_a_character_in_a_label_is_replaced(page, run, folder, field):
         (b" " * 200_000, "application/json", 413),
     ],
 )
-def test_what_is_no_label_is_refused(page, run, folder, body, kind, status):
-    reply = page.post(f"/api/runs/{run}/labels", content=body, headers={"Content-Type": kind})
+def test_an_invalid_label_is_refused(page, run, folder, body, content_type, status):
+    reply = page.post(
+        f"/api/runs/{run}/labels", content=body, headers={"Content-Type": content_type}
+    )
     assert reply.status_code == status
     assert reply.json()["error"]
     assert read_run_labels(Run.open(folder)) == []
 
 
-def test_another_name_for_this_machine_is_refused(page):
-    """So that no page of another site can read this one through a name of its own."""
+def test_an_unknown_host_name_is_refused(page):
+    """This stops pages of other sites whose host name resolves to this machine (DNS rebinding)."""
     assert page.get("/api/runs", headers={"Host": "evil.example"}).status_code == 400
 
 
-def test_the_page_may_run_nothing_but_its_own_scripts(page):
+def test_the_content_policy_allows_only_own_scripts(page):
     for path in ("/", "/api/runs"):
         policy = page.get(path).headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -203,17 +208,17 @@ def test_only_files_of_the_page_are_served(page, name):
     assert page.get(f"/{name}").status_code == 404
 
 
-async def test_two_runs_are_compared(folder, tmp_path):
-    """The same examples, answered otherwise: flips know the rows of both."""
+async def test_two_runs_can_be_compared(folder, tmp_path):
+    """The same examples with other answers; changed verdicts refer to rows of both runs."""
     rows = [{**row, "completion": "please"} for row in ROWS]
     await score_rows(RUBRIC, rows, folder=tmp_path / "other")
     viewed = ViewedRuns([folder, tmp_path / "other"])
-    told = viewed.compare(*viewed.runs)
-    assert told["examples"] == 3
-    assert {flip["first_row"] for flip in told["flips"]} <= {1, 2, 3, 4}
+    data = viewed.compare(*viewed.runs)
+    assert data["examples"] == 3
+    assert {flip["first_row"] for flip in data["flips"]} <= {1, 2, 3, 4}
 
 
-HALVES = [
+ROWS_WITH_SURROGATES = [
     {
         "id": "a\ud83d",
         "prompt": "p\ud83d",
@@ -226,26 +231,26 @@ HALVES = [
 
 
 @pytest.fixture
-async def half_folder(tmp_path):
-    """A run in which every text that a row brings holds half a character, and an error repeats it."""
+async def folder_with_surrogates(tmp_path):
+    """A run in which every text of a row contains a lone surrogate, and so does its error."""
 
     def repeats(completion):
         raise ValueError(completion)
 
     rubric = Rubric([Criterion(check=repeats, name="repeats", weight=0), polite])
-    await score_rows(rubric, HALVES, folder=tmp_path / "run")
+    await score_rows(rubric, ROWS_WITH_SURROGATES, folder=tmp_path / "run")
     return tmp_path / "run"
 
 
-class TestHalfCharacters:
-    """Half an emoji is no UTF-8, and spoils neither its own rollout nor the others."""
+class TestLoneSurrogates:
+    """Half of an emoji is not valid UTF-8, but its rollout and the others can be shown."""
 
     @pytest.fixture
-    def folder(self, half_folder):
-        return half_folder
+    def folder(self, folder_with_surrogates):
+        return folder_with_surrogates
 
-    def test_every_address_answers(self, page):
-        """The half is spelled out, in a way that links lead on with."""
+    def test_every_request_is_answered(self, page):
+        """The surrogate is escaped, in a form that works in links."""
         [run] = page.get("/api/runs").json()
         rows = page.get(f"/api/runs/{run['id']}/rows").json()["rows"]
         assert [row["example"] for row in rows] == [r"a\ud83d", "b"]
@@ -262,29 +267,29 @@ class TestHalfCharacters:
         assert page.get(f"/api/runs/{run['id']}/overview").json()["rows"] == 2
         assert page.get("/api/compare", params={"a": run["id"], "b": run["id"]}).status_code == 200
 
-    def test_a_label_names_the_rollout_exactly(self, page, folder):
-        """As the run spells it, so that it is found again in another run of the same data."""
+    def test_a_label_contains_the_example_id_of_the_run(self, page, folder):
+        """So that it matches in another run of the same data."""
         [run] = page.get("/api/runs").json()
-        said = {"row": 1, "criterion": "polite", "verdict": "MET"}
-        assert page.post(f"/api/runs/{run['id']}/labels", json=said).status_code == 200
+        new_label = {"row": 1, "criterion": "polite", "verdict": "MET"}
+        assert page.post(f"/api/runs/{run['id']}/labels", json=new_label).status_code == 200
         [label] = read_run_labels(Run.open(folder))
         assert label.example == r"a\ud83d"
         rows = page.get(f"/api/runs/{run['id']}/rows", params={"q": "label"}).json()
         assert [row["number"] for row in rows["rows"]] == [1]
 
-    def test_the_page_is_written_as_a_file(self, folder):
-        """Of every rollout."""
+    def test_a_report_can_be_written(self, folder):
+        """With every rollout."""
         file = StringIO()
         assert write_report([folder], file) == 2
         file.getvalue().encode()
 
 
-def test_numbers_that_no_table_holds_are_numbers_of_no_row(page, folder):
-    """In an address, and in a label that was written by hand."""
+def test_numbers_beyond_the_range_of_the_table_match_no_row(page, folder):
+    """In a URL, and in a label that was written by hand."""
     [run] = page.get("/api/runs").json()
     assert page.get(f"/api/runs/{run['id']}/rows/{2**63}").status_code == 404
-    said = {"row": 2**70, "criterion": "polite", "verdict": "MET"}
-    assert page.post(f"/api/runs/{run['id']}/labels", json=said).status_code == 404
+    new_label = {"row": 2**70, "criterion": "polite", "verdict": "MET"}
+    assert page.post(f"/api/runs/{run['id']}/labels", json=new_label).status_code == 404
     label = {"example": "a", "sample": 2**63, "criterion": "polite", "verdict": "MET"}
     (folder / "labels.jsonl").write_text(json.dumps(label) + "\n")
     assert page.get(f"/api/runs/{run['id']}/rows").status_code == 200

@@ -1,4 +1,4 @@
-"""The filter language over a real run, held to the table that the JavaScript one is held to."""
+"""The filter language in Python, tested with the same table of cases as the one in JavaScript."""
 
 import json
 from pathlib import Path
@@ -26,10 +26,10 @@ def viewed_run(tmp_path_factory):
         [Criterion(name=name, requirement=name, tags=tags) for name, tags in named.items()]
     )
     with Journal.open(folder, RunAbout.of("score", rubric=rubric)) as journal:
-        for told in HEAD["rows"]:
-            journal.write(row_of(told))
+        for row in HEAD["rows"]:
+            journal.write(make_row(row))
         journal.finish()
-    labelled = [told for told in HEAD["rows"] if told["labelled"]]
+    labelled = [row for row in HEAD["rows"] if row["labelled"]]
     labels = [
         {"example": t["example"], "sample": t["sample"], "criterion": "polite", "verdict": "MET"}
         for t in labelled
@@ -39,45 +39,45 @@ def viewed_run(tmp_path_factory):
     return viewed_run
 
 
-def row_of(told: dict) -> Row:
-    """A row that shows in the index what the table tells of it."""
-    prompt, _, completion = told["text"].partition("\n")
-    name, _, message = told["error"].partition(": ")
+def make_row(values: dict) -> Row:
+    """Make a row that has the values of the table in the index."""
+    prompt, _, completion = values["text"].partition("\n")
+    name, _, message = values["error"].partition(": ")
     lines = [
-        line_of(each, said, message, told["disagreement"])
-        for each, said in told["verdicts"].items()
+        make_line(name, verdict, message, values["disagreement"])
+        for name, verdict in values["verdicts"].items()
     ]
     report = EvaluationReport(
-        told["score"], told["reward"], report=lines, asked=1, answered=int(told["scored"])
+        values["score"], values["reward"], report=lines, asked=1, answered=int(values["scored"])
     )
     return Row(
-        told["example"],
-        told["sample"],
-        {"prompt": prompt, "completion": completion, "task": told["task"]},
+        values["example"],
+        values["sample"],
+        {"prompt": prompt, "completion": completion, "task": values["task"]},
         report,
         error=message if name == "rollout" else None,
-        spent=Spending() if told["cost"] is None else Spending(calls=1, cost=told["cost"]),
-        timing={} if told["seconds"] is None else {"scoring": told["seconds"]},
+        spent=Spending() if values["cost"] is None else Spending(calls=1, cost=values["cost"]),
+        timing={} if values["seconds"] is None else {"scoring": values["seconds"]},
     )
 
 
-def line_of(name: str, said: str, message: str, disagreement: float) -> CriterionReport:
-    if said == "error":
+def make_line(name: str, verdict: str, message: str, disagreement: float) -> CriterionReport:
+    if verdict == "error":
         return CriterionReport(name=name, error=message)
-    if said == "0.5":
+    if verdict == "0.5":
         return CriterionReport(name=name, value=0.5)
     return CriterionReport(
-        name=name, value=float(said == "MET"), verdict=said, disagreement=disagreement
+        name=name, value=float(verdict == "MET"), verdict=verdict, disagreement=disagreement
     )
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["filter"] for case in CASES])
-def test_a_filter_gives_what_the_table_says(viewed_run, case):
-    """Its rows, or why it cannot be read."""
+def test_a_filter_finds_the_rows_of_the_table(viewed_run, case):
+    """Or raises the error of the table."""
     if "error" in case:
-        with pytest.raises(FilterError) as refused:
+        with pytest.raises(FilterError) as raised:
             viewed_run.list_rows(case["filter"])
-        assert str(refused.value) == case["error"]
+        assert str(raised.value) == case["error"]
     else:
         assert [row["number"] - 1 for row in viewed_run.list_rows(case["filter"])["rows"]] == case[
             "rows"

@@ -1,4 +1,4 @@
-"""The filter language of the page, in JavaScript, held to the table that the Python one is held to."""
+"""The filter language in JavaScript, tested with the same table of cases as the one in Python."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 TABLE = Path(__file__).parents[1] / "cases" / "run_filters.jsonl"
 
 
-def test_javascript_filters_as_the_table_says(page, site):
-    """Every filter of the table gives the rows, or the message, that it says."""
+def test_a_filter_finds_the_rows_of_the_table(page, site):
+    """Or raises the error of the table."""
     page.goto(site)
     head, *cases = map(json.loads, TABLE.read_text(encoding="utf-8").splitlines())
-    found = page.evaluate(
+    results = page.evaluate(
         """([{criteria, tags, rows}, cases]) => cases.map(({filter}) => {
             try {
                 const read = Assay.filters.makeFilter(filter, criteria, tags);
@@ -22,11 +22,11 @@ def test_javascript_filters_as_the_table_says(page, site):
         })""",
         [head, cases],
     )
-    for case, got in zip(cases, found, strict=True):
-        assert got == case.get("rows", case.get("error")), case["filter"]
+    for case, result in zip(cases, results, strict=True):
+        assert result == case.get("rows", case.get("error")), case["filter"]
 
 
-def test_a_value_is_quoted_where_a_filter_needs_it(page, site):
+def test_a_value_is_quoted_if_the_filter_language_requires_it(page, site):
     page.goto(site)
     quoted = [
         page.evaluate("value => Assay.filters.quoteValue(value)", value)

@@ -1,4 +1,4 @@
-"""Criteria that rows bring, scales, faults and headings, in a real browser; from a server and from a file."""
+"""Criteria of rows, scales, faults and headings in a real browser, from a server and from a file."""
 
 import asyncio
 import re
@@ -16,16 +16,19 @@ STEM = (
 
 
 class Judge(Autograder):
-    """Takes the choices of each criterion in turn."""
+    """Choose the next verdict for each criterion in turn."""
 
     async def judge(self, to_grade, rubric, query=None):
         number = int(to_grade.split()[-1])
-        said = [c.choices[(number + place) % len(c.choices)] for place, c in enumerate(rubric)]
-        return [Score(c.values[word], "", word) for c, word in zip(rubric, said, strict=True)]
+        verdicts = [c.choices[(number + index) % len(c.choices)] for index, c in enumerate(rubric)]
+        return [
+            Score(c.values[verdict], "", verdict)
+            for c, verdict in zip(rubric, verdicts, strict=True)
+        ]
 
 
-def own(number):
-    """Two that differ only beyond the length of a name, and by their weight from row to row."""
+def make_row_rubric(number):
+    """Return criteria whose names differ only beyond the length limit, and whose weights differ between rows."""
     return [
         {"requirement": f"{STEM} chapter {number % 2}", "weight": 1 + number % 3},
         {"requirement": "Is polite", "tags": ["tone"]},
@@ -34,7 +37,7 @@ def own(number):
 
 
 ROWS = [
-    {"id": f"q{n}", "prompt": "Why?", "completion": f"Answer {n}", "rubric": own(n)}
+    {"id": f"q{n}", "prompt": "Why?", "completion": f"Answer {n}", "rubric": make_row_rubric(n)}
     for n in range(20)
 ]
 SCALE = Rubric.from_dict(
@@ -48,38 +51,38 @@ SCALE = Rubric.from_dict(
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    places = [tmp_path_factory.mktemp("runs") / name for name in ("own", "scale")]
-    asyncio.run(score_rows(None, ROWS, folder=places[0], judge=Judge()))
+    folders = [tmp_path_factory.mktemp("runs") / name for name in ("own", "scale")]
+    asyncio.run(score_rows(None, ROWS, folder=folders[0], judge=Judge()))
     data = [{name: row[name] for name in ("id", "completion")} for row in ROWS]
-    asyncio.run(score_rows(SCALE, data, folder=places[1], judge=Judge()))
-    return places
+    asyncio.run(score_rows(SCALE, data, folder=folders[1], judge=Judge()))
+    return folders
 
 
 @pytest.fixture(scope="module", params=["served", "in a file"])
 def addresses(request, serve, folders, tmp_path_factory):
-    """The page of either run."""
+    """Return the URL of each run."""
     if request.param == "served":
         return {folder.name: serve(folder) for folder in folders}
-    made = tmp_path_factory.mktemp("pages")
+    folder_of_pages = tmp_path_factory.mktemp("pages")
     for folder in folders:
-        with (made / f"{folder.name}.html").open("w") as file:
+        with (folder_of_pages / f"{folder.name}.html").open("w") as file:
             write_report([folder], file)
-    return {folder.name: (made / f"{folder.name}.html").as_uri() for folder in folders}
+    return {folder.name: (folder_of_pages / f"{folder.name}.html").as_uri() for folder in folders}
 
 
-def test_every_row_shows_the_verdicts_on_its_own_criteria(look, addresses):
-    """Three a row; a tick is good news, which for a fault is that it is not there."""
-    page = look(addresses["own"])
+def test_every_row_shows_the_verdicts_on_its_own_criteria(open_page, addresses):
+    """Three for each row; a tick is good, which for a fault means that it was avoided."""
+    page = open_page(addresses["own"])
     page.get_by_role("link", name="Rows").click()
     expect(page.locator("table.rows tbody tr .dots").first.locator(".dot")).to_have_count(3)
-    # The first row: 0, 1 and 2 are UNMET, MET and, of the fault, UNMET.
+    # The verdicts of the first row are UNMET, MET and, for the fault, UNMET.
     signs = page.locator("table.rows tbody tr .dots").first.locator(".dot > [aria-hidden]")
     expect(signs).to_have_text(["✗", "✓", "✓"])
 
 
-def test_of_many_verdicts_the_first_are_shown_with_the_number_of_the_others(look, addresses):
-    """Rows may bring dozens of criteria; the column shows twelve."""
-    page = look(addresses["own"])
+def test_the_verdict_column_shows_twelve_verdicts_and_the_number_of_others(open_page, addresses):
+    """Rows may have dozens of criteria."""
+    page = open_page(addresses["own"])
     text = page.evaluate(
         """() => {
           const names = Array.from({ length: 15 }, (_, index) => `criterion ${index}`);
@@ -92,27 +95,32 @@ def test_of_many_verdicts_the_first_are_shown_with_the_number_of_the_others(look
     assert text == [12, " +3"]
 
 
-def test_a_filter_finds_as_many_rows_as_the_summary_says(look, addresses, folders):
-    """Of criteria whose names would be cut off at the same place, each its own."""
-    found = Run.open(folders[0]).summary().criteria
-    assert list(found) == [f"{STEM} chapter 0", "is_polite", "invents_facts", f"{STEM} chapter 1"]
-    assert (found["is_polite"].weight, found[f"{STEM} chapter 0"].weight) == (1.0, None)
-    page = look(addresses["own"])
+def test_filters_find_as_many_rows_as_the_summary_counts(open_page, addresses, folders):
+    """Also for criteria whose names differ only beyond the length limit."""
+    criteria = Run.open(folders[0]).summary().criteria
+    assert list(criteria) == [
+        f"{STEM} chapter 0",
+        "is_polite",
+        "invents_facts",
+        f"{STEM} chapter 1",
+    ]
+    assert (criteria["is_polite"].weight, criteria[f"{STEM} chapter 0"].weight) == (1.0, None)
+    page = open_page(addresses["own"])
     group = page.get_by_role("group", name=f"{STEM} chapter 1")
     expect(group).to_contain_text("weight varies")
     expect(group.locator(".badge").first).to_have_text("judged")
     group.get_by_role("link", name=re.compile("^met ")).click()
-    count = found[f"{STEM} chapter 1"].met
+    count = criteria[f"{STEM} chapter 1"].met
     expect(page.locator(".total")).to_have_text(f"{count} of 20 rows")
     page.locator("#filter").fill('criterion:"is_polite" verdict:UNMET')
-    expect(page.locator(".total")).to_have_text(f"{found['is_polite'].unmet} of 20 rows")
+    expect(page.locator(".total")).to_have_text(f"{criteria['is_polite'].unmet} of 20 rows")
     page.locator("#filter").fill("tag:tone")
     expect(page.locator(".total")).to_have_text("20 of 20 rows")
 
 
-def test_a_scale_is_shown_level_by_level(look, addresses):
-    """Seven, seven and six of twenty, each a link to its rows."""
-    page = look(addresses["scale"])
+def test_a_scale_is_shown_with_the_share_of_each_level(open_page, addresses):
+    """Seven, seven and six of twenty, each with a link to its rows."""
+    page = open_page(addresses["scale"])
     quality = page.get_by_role("group", name="quality")
     expect(quality.locator(".share-words > *")).to_have_text(
         ["poor 35 %", "fair 35 %", "good 30 %"]
@@ -121,9 +129,9 @@ def test_a_scale_is_shown_level_by_level(look, addresses):
     expect(page.locator(".total")).to_have_text("7 of 20 rows")
 
 
-def test_a_fault_happened_or_was_avoided(look, addresses):
-    """In words, with a legend; filters keep the verdicts of the run."""
-    page = look(addresses["scale"])
+def test_a_fault_is_shown_as_happened_or_avoided(open_page, addresses):
+    """With a legend; filters use the verdicts of the run."""
+    page = open_page(addresses["scale"])
     fault = page.get_by_role("group", name="invents")
     expect(fault.locator(".share-words > *")).to_have_text(["happened 50 %", "avoided 50 %"])
     expect(page.locator("main")).to_contain_text("happened is bad, avoided is good")
@@ -131,9 +139,9 @@ def test_a_fault_happened_or_was_avoided(look, addresses):
     expect(page.locator(".total")).to_have_text("10 of 20 rows")
 
 
-def test_no_heading_is_clipped(look, addresses):
-    """A long name stands on up to three lines, and all of it can be read."""
-    page = look(addresses["scale"])
+def test_no_heading_is_clipped(open_page, addresses):
+    """A long name takes up to three lines, and is fully visible."""
+    page = open_page(addresses["scale"])
     page.get_by_role("link", name="Rows").click()
     expect(page.locator("table.rows tbody tr .dot").first).to_be_visible()
     clipped = page.evaluate(
@@ -154,13 +162,13 @@ def test_no_heading_is_clipped(look, addresses):
         ("#/run/ID/row/999", "there is no row 999"),
     ],
 )
-def test_an_address_that_leads_nowhere_says_so(look, addresses, hash, words):
-    """And does not pass for the start."""
-    page = look(addresses["own"])
+def test_an_unknown_address_shows_an_error(open_page, addresses, hash, words):
+    """It does not show the start page."""
+    page = open_page(addresses["own"])
     if "ID" in hash:
         href = page.get_by_role("link", name="Rows").get_attribute("href")
         hash = hash.replace("ID", href.split("/")[2])
     page.evaluate("(hash) => { location.hash = hash; }", hash)
     expect(page.get_by_role("alert")).to_contain_text(words)
-    # A browser notes every answer of 404, and this one was asked for.
-    page.troubles[:] = [trouble for trouble in page.troubles if "404" not in trouble]
+    # The browser logs every response of 404, which is expected here.
+    page.problems[:] = [problem for problem in page.problems if "404" not in problem]

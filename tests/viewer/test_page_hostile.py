@@ -1,4 +1,4 @@
-"""What models write is hostile: the page shows it as text, and none of it runs, loads or breaks out."""
+"""Model output may be hostile: the page shows it as text, and nothing in it runs or is loaded."""
 
 import pytest
 from playwright.sync_api import expect
@@ -7,7 +7,7 @@ from assay import Autograder, Score
 
 SCRIPT = "<script>window.pwned = 1</script>"
 IMAGE = '<img src="http://198.51.100.1/x.png" onerror="window.pwned = 2">'
-TRICKS = [
+ATTACKS = [
     f"{SCRIPT}{IMAGE}<svg onload=window.pwned=3></svg></div></main><style>*{{display:none}}</style>",
     "[press me](javascript:window.pwned=4) ![](http://198.51.100.1/y.png) <http://198.51.100.1/>",
     r"$\href{javascript:window.pwned=5}{x}$ $\htmlClass{a}{x}$ $\includegraphics{http://198.51.100.1/z.png}$ \(\def\a{\a\a}\a\)",
@@ -17,8 +17,8 @@ TRICKS = [
 ]
 
 
-class Hostile(Autograder):
-    """A judge that repeats what it was told to judge."""
+class RepeatingJudge(Autograder):
+    """A judge that repeats the text it judges."""
 
     async def judge(self, to_grade, rubric, query=None):
         reason = f'{to_grade[:2000]} "{SCRIPT}"'
@@ -32,24 +32,26 @@ def folder(tmp_path_factory, make_run):
             "example_id": f"{SCRIPT}/..%2f#?{number}",
             "task": IMAGE,
             "prompt": [
-                {"role": f"<b>{SCRIPT}", "content": trick},
-                {"role": "user", "content": trick},
+                {"role": f"<b>{SCRIPT}", "content": attack},
+                {"role": "user", "content": attack},
             ],
             "completion": [
                 {
                     "role": "assistant",
-                    "content": trick,
-                    "tool_calls": [{"function": {"name": SCRIPT, "arguments": trick}}],
+                    "content": attack,
+                    "tool_calls": [{"function": {"name": SCRIPT, "arguments": attack}}],
                 }
             ],
-            "answer": trick,
-            "info": {SCRIPT: trick},
-            SCRIPT: [trick],
+            "answer": attack,
+            "info": {SCRIPT: attack},
+            SCRIPT: [attack],
         }
-        for number, trick in enumerate(TRICKS)
+        for number, attack in enumerate(ATTACKS)
     ]
     data.append({"example_id": "long", "prompt": "Go on.", "completion": "a<b>" * 1_250_000})
-    return make_run(tmp_path_factory.mktemp("hostile") / "<img src=x>", data, judge=Hostile())
+    return make_run(
+        tmp_path_factory.mktemp("hostile") / "<img src=x>", data, judge=RepeatingJudge()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,74 +60,76 @@ def site(serve, folder):
 
 
 @pytest.fixture
-def watched(page, browser_thread, site):
-    """The page, with an eye on broken policies and on every address that it asks for."""
-    asked: list[str] = []
+def monitored_page(page, browser_thread, site):
+    """The page, with a record of policy violations and of every URL that it requests."""
+    requested_urls: list[str] = []
 
     def watch():
         page.add_init_script(
             "window.broken = []; addEventListener('securitypolicyviolation', (e) => broken.push(e.violatedDirective))"
         )
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested_urls.append(request.url))
         return page.request.get(f"{site}api/runs").json()[0]["id"]
 
     page.run = f"{site}#/run/{browser_thread.submit(watch).result()}"
     yield page
-    strange = [one for one in asked if not one.startswith((site, "data:image/svg+xml,"))]
-    assert strange == []
+    unexpected = [
+        url for url in requested_urls if not url.startswith((site, "data:image/svg+xml,"))
+    ]
+    assert unexpected == []
 
 
-def nothing_ran(page):
+def assert_nothing_ran(page):
     assert page.evaluate("[window.pwned ?? 0, window.broken.length]") == [0, 0]
     assert page.locator("main script, main style, main img, main a[href^=javascript]").count() == 0
 
 
-def test_no_view_runs_what_a_model_wrote(look, watched):
-    page = look(watched.run)
-    nothing_ran(page)
-    page.goto(f"{watched.run}/rows")
+def test_no_view_runs_what_a_model_wrote(open_page, monitored_page):
+    page = open_page(monitored_page.run)
+    assert_nothing_ran(page)
+    page.goto(f"{monitored_page.run}/rows")
     expect(page.locator("table.rows tbody a")).to_have_count(7)
-    nothing_ran(page)
+    assert_nothing_ran(page)
 
 
-def test_no_rollout_runs_what_a_model_wrote(look, watched):
-    """Neither rendered nor raw."""
-    page = look(f"{watched.run}/row/1")
-    for number in range(1, len(TRICKS) + 1):
+def test_no_rollout_runs_what_a_model_wrote(open_page, monitored_page):
+    """Neither rendered nor as raw text."""
+    page = open_page(f"{monitored_page.run}/row/1")
+    for number in range(1, len(ATTACKS) + 1):
         expect(page.locator("h1")).to_contain_text(f"Row {number}")
-        nothing_ran(page)
+        assert_nothing_ran(page)
         page.keyboard.press("r")
         expect(page.locator(".said pre.raw").first).to_be_visible()
-        nothing_ran(page)
+        assert_nothing_ran(page)
         page.keyboard.press("r")
         page.keyboard.press("j")
 
 
-def test_markup_is_shown_as_the_text_it_is(look, watched):
-    page = look(f"{watched.run}/row/1")
+def test_markup_is_shown_as_text(open_page, monitored_page):
+    page = open_page(f"{monitored_page.run}/row/1")
     expect(page.locator(".said")).to_contain_text(SCRIPT)
     expect(page.locator(".reason").first).to_contain_text(SCRIPT)
     expect(page.locator("#header")).to_contain_text("<img src=x>")
 
 
-def test_a_group_with_a_hostile_name_can_be_opened(look, watched):
-    page = look(f"{watched.run}/row/1")
+def test_a_group_with_a_hostile_name_can_be_opened(open_page, monitored_page):
+    page = open_page(f"{monitored_page.run}/row/1")
     page.get_by_role("link", name="Same prompt").click()
     expect(page.locator("h1")).to_contain_text(f"Example {SCRIPT}/..%2f#?0")
-    nothing_ran(page)
+    assert_nothing_ran(page)
 
 
-def test_a_link_leads_nowhere_and_shows_its_address(look, watched):
-    page = look(f"{watched.run}/row/2")
+def test_a_link_is_shown_as_text_with_its_address(open_page, monitored_page):
+    page = open_page(f"{monitored_page.run}/row/2")
     expect(page.locator(".said .link-text").first).to_have_text(
         "press me (javascript:window.pwned=4)"
     )
     assert page.locator(".said a").count() == 0
 
 
-def test_characters_that_turn_text_round_are_shown(look, watched):
-    """An override that makes 001$ look like $100 is a badge in the rendered text already."""
-    page = look(f"{watched.run}/row/5")
+def test_direction_control_characters_are_shown(open_page, monitored_page):
+    """An override that makes 001$ look like $100 is shown as a badge, even in rendered text."""
+    page = open_page(f"{monitored_page.run}/row/5")
     badges = page.locator(".said .role-assistant > .body .hidden-character")
     expect(badges).to_have_text(["RLO", "PDF", "LRI"])
     page.keyboard.press("r")
@@ -133,22 +137,22 @@ def test_characters_that_turn_text_round_are_shown(look, watched):
 
 
 @pytest.mark.slow
-def test_five_million_characters_are_cut_and_can_be_shown(look, watched):
-    page = look(f"{watched.run}/row/7")
+def test_a_text_of_five_million_characters_is_cut_until_all_is_requested(open_page, monitored_page):
+    page = open_page(f"{monitored_page.run}/row/7")
     body = page.locator(".said .role-assistant > .body")
     expect(body).to_contain_text("5.0 million characters, of which 20,000 are shown")
     assert len(body.text_content()) < 21_000
     body.get_by_role("button", name="Show all").click()
     assert body.evaluate("one => one.textContent.length") == 5_000_000
-    nothing_ran(page)
+    assert_nothing_ran(page)
 
 
-def test_the_policy_stops_what_the_page_would_let_through(look, watched):
-    """Were markup ever to get in, the content policy would still run none of it."""
-    page = look(watched.run)
+def test_the_content_policy_blocks_injected_markup(open_page, monitored_page):
+    """If markup ever got into the page, the policy would still not run it."""
+    page = open_page(monitored_page.run)
     page.evaluate(
         "() => { const one = document.createElement('div'); one.innerHTML = '<img src=data:, onerror=window.pwned=7>'; document.body.append(one); }"
     )
     page.wait_for_function("() => window.broken.length > 0")
     assert page.evaluate("window.pwned ?? 0") == 0
-    page.troubles.clear()
+    page.problems.clear()

@@ -1,4 +1,4 @@
-"""The page without a mouse: keys, focus, names for screen readers."""
+"""Accessibility: keyboard, focus, names for screen readers, contrast and motion."""
 
 import pytest
 from playwright.sync_api import expect
@@ -11,21 +11,21 @@ UNNAMED = """() => [...document.querySelectorAll("button, a[href], input, select
     }).map((one) => one.outerHTML.slice(0, 200))"""
 
 VIEWS = {"": ".tiles", "/rows": ".rows tbody a", "/row/1": ".rollout", "/group/e0": ".group"}
-"""What is there when a view is."""
+"""For each view, an element that it contains once it is loaded."""
 
 
 @pytest.fixture
 def run(site, browser_thread, page):
-    listed = browser_thread.submit(lambda: page.request.get(f"{site}api/runs").json()).result()
-    return f"{site}#/run/{listed[0]['id']}"
+    runs = browser_thread.submit(lambda: page.request.get(f"{site}api/runs").json()).result()
+    return f"{site}#/run/{runs[0]['id']}"
 
 
 def active_row(page):
     return page.locator("table.rows tr[aria-current] a")
 
 
-def test_j_and_k_walk_through_rows_and_enter_opens_one(look, run):
-    page = look(f"{run}/rows")
+def test_j_and_k_move_through_rows_and_enter_opens_one(open_page, run):
+    page = open_page(f"{run}/rows")
     for key in "jjjk":
         page.keyboard.press(key)
     expect(active_row(page)).to_have_text("2")
@@ -34,17 +34,17 @@ def test_j_and_k_walk_through_rows_and_enter_opens_one(look, run):
     expect(page.locator("h1")).to_contain_text("Row 2")
 
 
-def test_the_last_row_is_one_key_away(look, run):
-    page = look(f"{run}/rows")
+def test_end_and_home_go_to_the_last_and_first_row(open_page, run):
+    page = open_page(f"{run}/rows")
     page.keyboard.press("End")
     expect(active_row(page)).to_have_text("40")
     page.keyboard.press("Home")
     expect(active_row(page)).to_have_text("1")
 
 
-def test_a_rollout_turns_to_the_next_of_the_same_filter(look, run):
-    """Rows 7 and 12 are unscored; from one, j leads to the other, and Escape back to the table."""
-    page = look(f"{run}/rows?q=unscored")
+def test_j_on_a_rollout_goes_to_the_next_row_of_the_filter(open_page, run):
+    """Rows 7 and 12 are unscored; j goes from one to the other, and Escape back to the table."""
+    page = open_page(f"{run}/rows?q=unscored")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_contain_text("Row 7")
@@ -55,8 +55,8 @@ def test_a_rollout_turns_to_the_next_of_the_same_filter(look, run):
     expect(active_row(page)).to_have_text("12")
 
 
-def test_g_o_and_g_t_lead_to_the_views(look, run):
-    page = look(f"{run}/row/1")
+def test_g_o_and_g_t_open_the_overview_and_the_table(open_page, run):
+    page = open_page(f"{run}/row/1")
     page.keyboard.press("g")
     page.keyboard.press("t")
     expect(page.locator(".scroller")).to_be_visible()
@@ -65,8 +65,8 @@ def test_g_o_and_g_t_lead_to_the_views(look, run):
     expect(page.locator(".tiles")).to_be_visible()
 
 
-def test_a_slash_goes_to_the_filter_and_escape_leaves_it(look, run):
-    page = look(f"{run}/rows")
+def test_slash_focuses_the_filter_and_escape_leaves_it(open_page, run):
+    page = open_page(f"{run}/rows")
     page.keyboard.press("/")
     expect(page.locator("#filter")).to_be_focused()
     page.keyboard.type("jk")
@@ -75,8 +75,8 @@ def test_a_slash_goes_to_the_filter_and_escape_leaves_it(look, run):
     expect(page.locator(".scroller")).to_be_focused()
 
 
-def test_help_opens_and_closes_by_keys(look, run):
-    page = look(run)
+def test_help_can_be_opened_and_closed_by_keys(open_page, run):
+    page = open_page(run)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("j")
@@ -84,21 +84,21 @@ def test_help_opens_and_closes_by_keys(look, run):
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_r_shows_raw_text(look, run):
-    page = look(f"{run}/row/1")
+def test_r_shows_raw_text(open_page, run):
+    page = open_page(f"{run}/row/1")
     page.keyboard.press("r")
     expect(page.locator(".said pre.raw")).to_have_count(2)
 
 
-def test_focus_can_be_seen(look, run):
-    page = look(run)
+def test_the_focused_element_has_an_outline(open_page, run):
+    page = open_page(run)
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_the_first_tab_skips_to_the_content(look, run):
-    page = look(run)
+def test_the_first_tab_skips_to_the_content(open_page, run):
+    page = open_page(run)
     page.reload()
     page.wait_for_selector("main[aria-busy=false]")
     page.locator(".skip").focus()
@@ -107,44 +107,44 @@ def test_the_first_tab_skips_to_the_content(look, run):
     expect(page.locator(".tiles")).to_be_visible()
 
 
-def test_everything_has_a_name_for_screen_readers(page, run):
-    for view, sign in VIEWS.items():
+def test_every_control_has_a_name_for_screen_readers(page, run):
+    for view, selector in VIEWS.items():
         page.goto(f"{run}{view}")
-        page.wait_for_selector(sign)
+        page.wait_for_selector(selector)
         assert page.evaluate(UNNAMED) == []
         assert page.locator("h1").count() == 1
     expect(page).to_have_title("Example e0 · manners")
 
 
 @pytest.mark.parametrize("context_options", [{"viewport": {"width": 360, "height": 740}}])
-def test_a_window_of_360_pixels_needs_no_sideways_scrolling(page, run):
-    for view, sign in {**VIEWS, "/rows?q=score<": ".filter-error:not(:empty)"}.items():
+def test_no_view_scrolls_sideways_at_360_pixels(page, run):
+    for view, selector in {**VIEWS, "/rows?q=score<": ".filter-error:not(:empty)"}.items():
         page.goto(f"{run}{view}")
-        page.wait_for_selector(sign)
+        page.wait_for_selector(selector)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
 
 
 @pytest.mark.parametrize("context_options", [{"viewport": {"width": 360, "height": 740}}])
-def test_comparing_fits_into_360_pixels(look, two_runs):
-    page = look(two_runs)
+def test_the_comparison_fits_into_360_pixels(open_page, two_runs):
+    page = open_page(two_runs)
     page.get_by_role("link", name="Compare").click()
     expect(page.locator(".flips")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 @pytest.mark.parametrize("context_options", [{"color_scheme": "dark"}])
-def test_dark_follows_the_system_until_somebody_chooses(look, run):
-    page = look(run)
-    ground = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(ground) == "rgb(19, 22, 27)"
+def test_dark_mode_follows_the_system_until_the_user_chooses(open_page, run):
+    page = open_page(run)
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(19, 22, 27)"
     page.get_by_role("button", name="Dark or light").click()
-    assert page.evaluate(ground) == "rgb(247, 247, 245)"
+    assert page.evaluate(background) == "rgb(247, 247, 245)"
     page.reload()
-    assert page.evaluate(ground) == "rgb(247, 247, 245)"
+    assert page.evaluate(background) == "rgb(247, 247, 245)"
 
 
 @pytest.mark.parametrize("context_options", [{"reduced_motion": "reduce"}])
-def test_nothing_moves_for_those_who_do_not_want_it(look, run):
-    page = look(run)
+def test_there_are_no_animations_with_reduced_motion(open_page, run):
+    page = open_page(run)
     moving = "[...document.querySelectorAll('*')].filter((one) => getComputedStyle(one).animationName !== 'none').length"
     assert page.evaluate(moving) == 0

@@ -1,4 +1,4 @@
-"""Labelling in the page: a person overrules a verdict, and the judge's stays as it is."""
+"""Labelling in the page: a person overrules a verdict, and the verdict of the judge is kept."""
 
 import json
 
@@ -11,10 +11,10 @@ from assay.trust import hash_text, read_run_labels
 
 @pytest.fixture
 def folder(tmp_path, make_run):
-    """A run that nobody else looks at."""
-    said = "Well, could you please look again?"
+    """A run that only this test uses."""
+    completion = "Well, could you please look again?"
     return make_run(
-        tmp_path / "labelled", [{"example_id": "e", "prompt": "Ask.", "completion": said}] * 2
+        tmp_path / "labelled", [{"example_id": "e", "prompt": "Ask.", "completion": completion}] * 2
     )
 
 
@@ -29,8 +29,8 @@ def overrule(page, criterion, choice, note="", name="Ann"):
     return form
 
 
-def test_a_label_is_saved_beside_the_run_and_not_over_the_verdict(look, serve, folder):
-    page = look(f"{serve(folder)}#/")
+def test_a_label_is_saved_without_replacing_the_verdict(open_page, serve, folder):
+    page = open_page(f"{serve(folder)}#/")
     page.get_by_role("link", name="Rows", exact=True).click()
     page.locator("table.rows tbody a").first.click()
     overrule(page, "polite", "UNMET", note="a command in polite words")
@@ -52,8 +52,8 @@ def test_a_label_is_saved_beside_the_run_and_not_over_the_verdict(look, serve, f
     assert run.row("e").report.lines[0].verdict == "MET"
 
 
-def test_the_author_is_remembered_and_may_take_a_label_back(look, serve, folder):
-    page = look(f"{serve(folder)}#/")
+def test_the_author_is_remembered_and_can_withdraw_a_label(open_page, serve, folder):
+    page = open_page(f"{serve(folder)}#/")
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.locator("table.rows tbody a").first.click()
@@ -65,9 +65,9 @@ def test_the_author_is_remembered_and_may_take_a_label_back(look, serve, folder)
     expect(page.locator(".labels")).to_have_count(0)
 
 
-def test_labelled_rows_can_be_found(look, serve, folder):
+def test_labelled_rows_can_be_filtered(open_page, serve, folder):
     address = serve(folder)
-    page = look(f"{address}#/")
+    page = open_page(f"{address}#/")
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.locator("table.rows tbody a").first.click()
@@ -79,8 +79,8 @@ def test_labelled_rows_can_be_found(look, serve, folder):
     expect(page.locator(".flag")).to_have_count(1)
 
 
-def test_a_label_needs_a_verdict_and_an_author(look, serve, folder):
-    page = look(f"{serve(folder)}#/")
+def test_a_label_needs_a_verdict_and_an_author(open_page, serve, folder):
+    page = open_page(f"{serve(folder)}#/")
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.locator("table.rows tbody a").first.click()
@@ -108,12 +108,12 @@ def choose(page, criterion, choice, name="Ann"):
     return form
 
 
-@pytest.mark.parametrize("way", ["key", "link"])
-def test_moving_to_the_next_row_saves_the_choice_that_was_made(look, serve, folder, way):
-    page = look(f"{serve(folder)}#/")
+@pytest.mark.parametrize("action", ["key", "link"])
+def test_moving_to_the_next_row_saves_the_chosen_verdict(open_page, serve, folder, action):
+    page = open_page(f"{serve(folder)}#/")
     open_row(page)
     form = choose(page, "polite", "UNMET")
-    if way == "key":
+    if action == "key":
         form.get_by_role("radio", name="UNMET", exact=True).focus()
         page.keyboard.press("j")
     else:
@@ -126,9 +126,9 @@ def test_moving_to_the_next_row_saves_the_choice_that_was_made(look, serve, fold
     assert (label.criterion, label.verdict, label.sample) == ("polite", "UNMET", 0)
 
 
-def test_a_choice_that_cannot_be_saved_keeps_its_row(look, serve, folder):
-    """The form says what is missing, and the address is that of the row."""
-    page = look(f"{serve(folder)}#/")
+def test_a_choice_that_cannot_be_saved_keeps_its_row_open(open_page, serve, folder):
+    """The form says what is missing, and the URL stays that of the row."""
+    page = open_page(f"{serve(folder)}#/")
     open_row(page)
     address = page.url
     form = choose(page, "polite", "UNMET", name="")
@@ -142,20 +142,20 @@ def test_a_choice_that_cannot_be_saved_keeps_its_row(look, serve, folder):
     assert len(read_run_labels(Run.open(folder))) == 1
 
 
-def test_saving_one_label_keeps_the_choice_in_another_form(look, serve, folder):
-    page = look(f"{serve(folder)}#/")
+def test_saving_one_label_keeps_the_choice_in_another_form(open_page, serve, folder):
+    page = open_page(f"{serve(folder)}#/")
     open_row(page)
-    kept = choose(page, "short", "UNMET")
+    other_form = choose(page, "short", "UNMET")
     overrule(page, "polite", "UNMET")
     expect(page.locator(".labels")).to_have_count(1)
-    expect(kept.get_by_role("radio", name="UNMET", exact=True)).to_be_checked()
+    expect(other_form.get_by_role("radio", name="UNMET", exact=True)).to_be_checked()
     page.get_by_role("button", name="Raw text").click()
-    expect(kept.get_by_role("radio", name="UNMET", exact=True)).to_be_checked()
+    expect(other_form.get_by_role("radio", name="UNMET", exact=True)).to_be_checked()
 
 
-def test_a_name_in_another_spelling_is_the_same_person(look, serve, folder):
-    """The second label replaces the first, and can be taken back."""
-    page = look(f"{serve(folder)}#/")
+def test_author_names_ignore_case_and_spaces(open_page, serve, folder):
+    """The second label replaces the first, and can be withdrawn."""
+    page = open_page(f"{serve(folder)}#/")
     open_row(page)
     overrule(page, "polite", "UNMET", name="Anna")
     expect(page.locator(".labels li")).to_have_count(1)
@@ -165,10 +165,10 @@ def test_a_name_in_another_spelling_is_the_same_person(look, serve, folder):
     assert [label.verdict for label in read_run_labels(Run.open(folder))] == ["MET"]
 
 
-def test_a_label_about_another_text_is_marked(look, serve, folder):
+def test_a_label_for_another_text_is_marked(open_page, serve, folder):
     label = {"example": "e", "criterion": "polite", "verdict": "UNMET", "text_hash": "0123"}
     (folder / "labels.jsonl").write_text(json.dumps(label))
-    page = look(f"{serve(folder)}#/")
+    page = open_page(f"{serve(folder)}#/")
     open_row(page)
     expect(page.locator(".labels")).to_contain_text("other text")
     overrule(page, "polite", "UNMET")

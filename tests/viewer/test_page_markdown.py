@@ -1,8 +1,8 @@
-"""Markdown as the page shows it: what models write, with every word where it stood in the message."""
+"""Markdown as shown by the page: what models write, with marks at the right words."""
 
 import pytest
 
-SHOWN = """([text, marks]) => {
+RENDER = """([text, marks]) => {
     const place = document.createElement("div");
     place.append(...Assay.markdown(text, marks));
     for (const one of place.querySelectorAll("[dir]")) one.removeAttribute("dir");
@@ -38,24 +38,24 @@ CASES = [
 ]
 
 
-def test_markdown_becomes_these_elements(look, site):
-    page = look(site)
+def test_markdown_is_rendered_as_expected(open_page, site):
+    page = open_page(site)
     for text, expected in CASES:
-        assert page.evaluate(SHOWN, [text, []]) == expected, text
+        assert page.evaluate(RENDER, [text, []]) == expected, text
 
 
-def test_code_and_tables_are_what_they_look_like(look, site):
-    page = look(site)
-    shown = page.evaluate(SHOWN, ["```py\n**x**\n```", []])
-    assert '<div class="language">py</div>' in shown
-    assert "<code>**x**\n</code>" in shown
-    shown = page.evaluate(SHOWN, ["|a|b|\n|-|-:|\n|1\\|2|`3`|", []])
-    assert '<td>1|2</td><td class="right"><code>3</code></td>' in shown
+def test_code_and_tables_are_rendered(open_page, site):
+    page = open_page(site)
+    html = page.evaluate(RENDER, ["```py\n**x**\n```", []])
+    assert '<div class="language">py</div>' in html
+    assert "<code>**x**\n</code>" in html
+    html = page.evaluate(RENDER, ["|a|b|\n|-|-:|\n|1\\|2|`3`|", []])
+    assert '<td>1|2</td><td class="right"><code>3</code></td>' in html
 
 
-def test_marks_stand_where_python_counted(look, site):
-    """Python counts an emoji as one character, JavaScript as two; markup around words counts too."""
-    page = look(site)
+def test_marks_are_placed_at_the_offsets_of_python(open_page, site):
+    """Python counts an emoji as one character, JavaScript as two; markup counts too."""
+    page = open_page(site)
     text = "😀😀 **one** two\n- three\n> > fo**ur**"
     for words, expected in (
         ("one", ["one"]),
@@ -64,7 +64,7 @@ def test_marks_stand_where_python_counted(look, site):
         ("fo**ur", ["fo", "ur"]),
     ):
         start = text.index(words)
-        found = page.evaluate(
+        marks = page.evaluate(
             """([text, start, end]) => {
                 const marks = Assay.marks.marksOf([{ evidence: [{ start, end }] }], text);
                 const place = document.createElement("div");
@@ -73,13 +73,13 @@ def test_marks_stand_where_python_counted(look, site):
             }""",
             [text, start, start + len(words)],
         )
-        assert found == expected
+        assert marks == expected
 
 
 @pytest.mark.slow
-def test_a_long_text_made_of_beginnings_is_shown(look, site):
-    """All 300,000 characters that "Show all" renders, however many pieces they fall into."""
-    page = look(site)
+def test_a_long_text_of_unclosed_markup_is_rendered(open_page, site):
+    """300,000 characters, the limit of "Show all", however many elements they could start."""
+    page = open_page(site)
     pieces = [
         "\\(",
         "`a",
@@ -106,4 +106,4 @@ def test_a_long_text_made_of_beginnings_is_shown(look, site):
         )
         assert length > 0, piece
     divider = "a|b\n" + "-" * 1_990 + "|x\n"
-    assert page.evaluate(SHOWN, [divider, []]).startswith("<p>a|b")
+    assert page.evaluate(RENDER, [divider, []]).startswith("<p>a|b")

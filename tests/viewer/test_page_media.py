@@ -1,4 +1,4 @@
-"""Images, audio and PDFs of a rollout are shown on its page, from the run or the folder of its data, and nothing in them runs."""
+"""The page shows images, audio and PDFs of rollouts without running anything in them."""
 
 import base64
 import io
@@ -22,9 +22,9 @@ def png(color="red"):
 
 def wav():
     file = io.BytesIO()
-    with wave.open(file, "wb") as written:
-        written.setparams((1, 2, 8000, 0, "NONE", ""))
-        written.writeframes(bytes(8000))
+    with wave.open(file, "wb") as writer:
+        writer.setparams((1, 2, 8000, 0, "NONE", ""))
+        writer.writeframes(bytes(8000))
     return file.getvalue()
 
 
@@ -32,27 +32,27 @@ PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pag
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.pwned=1'><script>window.pwned=2</script></svg>"
 
 
-def part(kind, media_type, data):
-    return {"type": kind, "media_type": media_type, "data": base64.b64encode(data).decode()}
+def make_part(part_type, media_type, data):
+    return {"type": part_type, "media_type": media_type, "data": base64.b64encode(data).decode()}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, make_run):
-    """A run beside its data: row 1 has one of each, row 2 what is hostile or not there."""
-    home = tmp_path_factory.mktemp("media")
-    (home / "photo.png").write_bytes(png("blue"))
+    """A run next to its data: row 1 has one of each kind, and row 2 hostile or missing files."""
+    parent = tmp_path_factory.mktemp("media")
+    (parent / "photo.png").write_bytes(png("blue"))
     good = [
-        part("image", "image/png", png()),
+        make_part("image", "image/png", png()),
         {"type": "image", "path": "photo.png"},
-        part("audio", "audio/wav", wav()),
+        make_part("audio", "audio/wav", wav()),
     ]
     bad = [
         {
             "type": "image_url",
             "image_url": {"url": f"data:image/svg+xml;base64,{base64.b64encode(SVG).decode()}"},
         },
-        part("image", "image/png", b"<html><script>window.pwned=3</script>"),
-        part("file", "application/pdf", b"<html><script>window.pwned=4</script>"),
+        make_part("image", "image/png", b"<html><script>window.pwned=3</script>"),
+        make_part("file", "application/pdf", b"<html><script>window.pwned=4</script>"),
         {"type": "image_url", "image_url": {"url": "https://198.51.100.1/x.png"}},
         {"type": "image", "path": "../secret.png"},
     ]
@@ -61,56 +61,59 @@ def folder(tmp_path_factory, make_run):
             "prompt": [
                 {"role": "user", "content": [*parts, {"type": "text", "text": "What is it?"}]}
             ],
-            "completion": [{"role": "assistant", "content": said}],
+            "completion": [{"role": "assistant", "content": content}],
         }
-        for parts, said in (
+        for parts, content in (
             (
                 good,
-                [{"type": "text", "text": "This, please."}, part("file", "application/pdf", PDF)],
+                [
+                    {"type": "text", "text": "This, please."},
+                    make_part("file", "application/pdf", PDF),
+                ],
             ),
             (bad, "Nothing."),
         )
     ]
-    run = make_run(home / "run", data)
+    run = make_run(parent / "run", data)
     with RunWriter(run) as writer:
-        writer.save_about({**writer.read_run(), "data": {"source": str(home / "rows.jsonl")}})
+        writer.save_about({**writer.read_run(), "data": {"source": str(parent / "rows.jsonl")}})
     return run
 
 
 @pytest.fixture
-def watched(page, browser_thread):
-    """The page, with an eye on broken policies and on every address that it asks for."""
-    asked: list[str] = []
+def monitored_page(page, browser_thread):
+    """The page, with a record of policy violations and of every URL that it requests."""
+    requested_urls: list[str] = []
 
     def watch():
         page.add_init_script(
             "window.broken = []; addEventListener('securitypolicyviolation', (e) => broken.push(e.violatedDirective))"
         )
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested_urls.append(request.url))
 
     browser_thread.submit(watch).result()
-    page.asked = asked
+    page.requested_urls = requested_urls
     return page
 
 
 @pytest.fixture
 def site(serve, folder, monkeypatch):
-    """The run, looked at from the folder of its data."""
+    """The URL of the run, served from the folder of its data."""
     monkeypatch.chdir(folder.parent)
     return serve(folder)
 
 
-def place_of(folder, number):
+def address_of_row(folder, number):
     return f"#/run/{next(iter(ViewedRuns([folder]).runs))}/row/{number}"
 
 
-def test_images_audio_and_pdfs_are_shown_where_they_were_said(watched, look, site, folder):
-    """At their address, without a request to another place."""
-    page = look(site + place_of(folder, 1))
+def test_images_audio_and_pdfs_are_shown_in_their_message(monitored_page, open_page, site, folder):
+    """With their location, and without a request to another server."""
+    page = open_page(site + address_of_row(folder, 1))
     prompt, completion = page.locator("article.message").first, page.locator("article.message").last
     expect(prompt.locator("figure.medium img")).to_have_count(2)
-    for place in range(2):
-        image = prompt.locator("figure.medium img").nth(place)
+    for index in range(2):
+        image = prompt.locator("figure.medium img").nth(index)
         image.scroll_into_view_if_needed()
         page.wait_for_function(
             "(image) => image.complete && image.naturalWidth === 40", arg=image.element_handle()
@@ -124,13 +127,13 @@ def test_images_audio_and_pdfs_are_shown_where_they_were_said(watched, look, sit
     expect(completion.locator("p.note a")).to_have_attribute("download", "m2.file1.pdf")
     assert page.evaluate("window.broken") == []
     assert [
-        url for url in page.asked if not url.startswith((site, "data:", "blob:", "chrome"))
+        url for url in page.requested_urls if not url.startswith((site, "data:", "blob:", "chrome"))
     ] == []
 
 
-def test_what_is_not_what_it_says_is_not_shown(watched, look, site, folder):
-    """SVG, HTML under another name, an address elsewhere, and a file outside of the folder: a sentence in its place."""
-    page = look(site + place_of(folder, 2))
+def test_files_with_a_wrong_or_unsafe_type_are_not_shown(monitored_page, open_page, site, folder):
+    """SVG, HTML with another type, a URL, and a file outside of the folder: an explanation is shown instead."""
+    page = open_page(site + address_of_row(folder, 2))
     figures = page.locator("figure.medium")
     expect(figures).to_have_count(5)
     expect(
@@ -139,29 +142,31 @@ def test_what_is_not_what_it_says_is_not_shown(watched, look, site, folder):
     expect(figures.nth(0)).to_contain_text("is declared as image/svg+xml")
     expect(figures.nth(4)).to_contain_text("which is not in")
     assert page.evaluate("[window.pwned, window.broken.length]") == [None, 0]
-    assert [url for url in page.asked if not url.startswith((site, "data:"))] == []
+    assert [url for url in page.requested_urls if not url.startswith((site, "data:"))] == []
 
 
-def test_the_page_as_one_file_holds_them(watched, tmp_path, folder):
-    """It opens from disk."""
+def test_a_report_contains_the_media(monitored_page, tmp_path, folder):
+    """It can be opened from disk."""
     path = tmp_path / "page.html"
     assert (
         main(["report", str(folder), "-o", str(path), "--media-folder", str(folder.parent), "-q"])
         == 0
     )
-    watched.goto(path.as_uri() + place_of(folder, 1))
-    expect(watched.locator("figure.medium img")).to_have_count(2)
-    expect(watched.locator("object[type='application/pdf']")).to_have_count(1)
-    assert watched.evaluate("window.broken") == []
+    monitored_page.goto(path.as_uri() + address_of_row(folder, 1))
+    expect(monitored_page.locator("figure.medium img")).to_have_count(2)
+    expect(monitored_page.locator("object[type='application/pdf']")).to_have_count(1)
+    assert monitored_page.evaluate("window.broken") == []
     assert [
-        url for url in watched.asked if not url.startswith(("file:", "data:", "blob:", "chrome"))
+        url
+        for url in monitored_page.requested_urls
+        if not url.startswith(("file:", "data:", "blob:", "chrome"))
     ] == []
 
 
-def test_folders_outside_of_the_current_one_are_not_looked_into(folder, monkeypatch, tmp_path):
-    """A run that came from elsewhere could name any; one that lies in the current folder is read."""
-    for here, shown in ((folder.parent, True), (tmp_path, False)):
-        monkeypatch.chdir(here)
+def test_media_outside_of_the_current_folder_are_not_read(folder, monkeypatch, tmp_path):
+    """A run from elsewhere could name any folder; one inside the current folder is read."""
+    for current_folder, is_shown in ((folder.parent, True), (tmp_path, False)):
+        monkeypatch.chdir(current_folder)
         [viewed] = ViewedRuns([folder]).runs.values()
-        assert ("url" in viewed.describe_row(1)["media"][1]) is shown
+        assert ("url" in viewed.describe_row(1)["media"][1]) is is_shown
         assert "url" in viewed.describe_row(1)["media"][0]

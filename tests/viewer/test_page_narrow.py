@@ -1,10 +1,10 @@
-"""Every view in a window as narrow as a phone, in light and in dark: nothing is cut off or hard to read."""
+"""Every view in a window as narrow as a phone, in light and dark mode: nothing is cut off or hard to read."""
 
 import pytest
 from playwright.sync_api import expect
 
-# What is wider than its box and cannot wrap, other than what scrolls on purpose: code, and tables
-# that a model wrote or that have a column per rollout.
+# Elements wider than their box, except those that scroll on purpose: code, and tables that a model
+# wrote or that have a column for each rollout.
 FIND_WHAT_IS_TOO_WIDE = """() => {
   const found = [];
   if (document.documentElement.scrollWidth > innerWidth) found.push("the page");
@@ -18,7 +18,7 @@ FIND_WHAT_IS_TOO_WIDE = """() => {
   return found;
 }"""
 
-# Text whose contrast with what is behind it is below 4.5 to 1, or 3 to 1 if it is large.
+# Text whose contrast with its background is below 4.5 to 1, or below 3 to 1 if it is large.
 FIND_WHAT_IS_FAINT = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const read = (colour) => {
@@ -89,7 +89,7 @@ def test_every_view_of_two_runs_fits_a_phone(page, two_runs):
         check_view(page, address)
 
 
-def test_the_form_of_a_label_fits_a_phone(page, site):
+def test_the_label_form_fits_a_phone(page, site):
     runs = page.request.get(f"{site}api/runs").json()
     page.goto(f"{site}#/run/{runs[0]['id']}/row/8")
     page.get_by_role("button", name="overrule").first.click()
@@ -98,8 +98,8 @@ def test_the_form_of_a_label_fits_a_phone(page, site):
     assert page.evaluate(FIND_WHAT_IS_FAINT) == []
 
 
-def test_the_list_of_runs_names_its_figures(page, two_runs):
-    """Where the table has no head, each figure has the name of its column."""
+def test_the_list_of_runs_labels_its_figures(page, two_runs):
+    """Without a table header, each figure has the name of its column."""
     page.goto(two_runs)
     rows = page.locator("table.stacks tbody tr")
     expect(rows).to_have_count(2)

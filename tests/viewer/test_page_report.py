@@ -1,4 +1,4 @@
-"""The page as one file, opened from disk with no network."""
+"""The page as a single file, opened from disk without a network."""
 
 import json
 
@@ -11,8 +11,8 @@ from assay.trust import hash_text, read_labels, read_run_labels
 from assay.viewer.page_export import write_report
 from assay.viewer.viewed_runs import ViewedRuns
 
-LARGEST = 1_000_000
-"""Bytes of a report without its data."""
+MAX_SIZE = 1_000_000
+"""The maximum size in bytes of a report without its data."""
 
 
 @pytest.fixture(scope="module")
@@ -30,36 +30,40 @@ def context_options():
 
 @pytest.fixture
 def open_report(page, browser_thread, report):
-    asked: list[str] = []
-    browser_thread.submit(page.on, "request", lambda request: asked.append(request.url)).result()
+    requested_urls: list[str] = []
+    browser_thread.submit(
+        page.on, "request", lambda request: requested_urls.append(request.url)
+    ).result()
 
-    def opened(view=""):
+    def open_view(view=""):
         page.goto(f"{report.as_uri()}{view}")
         page.wait_for_selector("main[aria-busy=false]")
         return page
 
-    yield opened
+    yield open_view
     assert [
-        one for one in asked if not one.startswith(("file:", "data:image/svg+xml,", "blob:"))
+        url
+        for url in requested_urls
+        if not url.startswith(("file:", "data:image/svg+xml,", "blob:"))
     ] == []
 
 
-def first_run(page):
+def open_first_run(page):
     page.get_by_role("link", name="manners", exact=True).first.click()
     expect(page.locator("h1")).to_have_text("Overview of manners")
 
 
 def test_a_report_opens_from_disk_without_a_network(open_report):
     page = open_report()
-    first_run(page)
+    open_first_run(page)
     expect(page.get_by_role("alert", name="Errors")).to_contain_text("2 rollouts of 40")
     expect(page.locator(".plot canvas")).to_be_visible()
 
 
 def test_a_report_filters_columns_and_texts(open_report):
-    """28 are not polite; ten say thank you, which stands only in the packed rows."""
+    """28 are not polite; ten say thank you, which is only in the compressed rows."""
     page = open_report()
-    first_run(page)
+    open_first_run(page)
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.locator("#filter").fill("criterion:polite verdict:UNMET")
@@ -73,7 +77,7 @@ def test_a_report_filters_columns_and_texts(open_report):
 
 def test_a_report_shows_rollouts_groups_and_comparisons(open_report):
     page = open_report()
-    first_run(page)
+    open_first_run(page)
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.locator("table.rows tbody a").first.click()
@@ -93,7 +97,7 @@ def give_label(page, verdict, name):
 
 
 def export_labels(page, folder):
-    """Put the exported file into a folder, under the name that the browser gives it."""
+    """Save the exported labels in a folder, under the name that the browser suggests."""
     with page.expect_download() as download:
         page.get_by_role("button", name="Export labels").click()
     path = folder / download.value.suggested_filename
@@ -101,9 +105,9 @@ def export_labels(page, folder):
     return path
 
 
-def test_labels_given_in_a_report_are_taken_out_as_a_file(open_report, tmp_path, run_folder):
+def test_labels_made_in_a_report_can_be_exported(open_report, tmp_path, run_folder):
     page = open_report()
-    first_run(page)
+    open_first_run(page)
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.locator("table.rows tbody a").first.click()
@@ -123,7 +127,7 @@ def test_labels_given_in_a_report_are_taken_out_as_a_file(open_report, tmp_path,
 
 @pytest.fixture
 def labelled_run(tmp_path, make_run):
-    """A run of four rollouts, three of which bob labelled, with a report."""
+    """A run of four rollouts, three of which bob labelled, with a report next to it."""
     folder = make_run(
         tmp_path / "labelled",
         [{"example_id": f"e{n}", "prompt": f"Ask {n}.", "completion": "No."} for n in range(4)],
@@ -146,15 +150,15 @@ def open_first_row(page, run):
     page.locator("table.rows tbody a").first.click()
 
 
-def test_an_export_put_into_the_folder_of_the_run_adds_to_its_labels(page, labelled_run, capsys):
-    """Three labels of bob and one of ann, which `assay agree` and the page both find."""
+def test_an_export_copied_into_the_run_folder_adds_to_its_labels(page, labelled_run, capsys):
+    """`assay agree` and the page both find three labels of bob and one of ann."""
     open_first_row(page, labelled_run)
     give_label(page, "UNMET", "ann")
     path = export_labels(page, labelled_run)
     assert path.name != "labels.jsonl"
     assert main(["agree", str(labelled_run), "-f", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [(rater["rater"], rater["labels"]) for rater in found["raters"]] == [
+    agreement = json.loads(capsys.readouterr().out)
+    assert [(rater["rater"], rater["labels"]) for rater in agreement["raters"]] == [
         ("ann", 1),
         ("bob", 3),
     ]
@@ -162,7 +166,7 @@ def test_an_export_put_into_the_folder_of_the_run_adds_to_its_labels(page, label
     assert len(viewed.describe_row(1)["lines"][0]["labels"]) == 2
 
 
-def test_an_export_copied_over_the_labels_of_the_run_loses_none(page, labelled_run):
+def test_an_export_that_replaces_the_label_file_loses_no_label(page, labelled_run):
     open_first_row(page, labelled_run)
     give_label(page, "UNMET", "Bob")
     exported = export_labels(page, labelled_run)
@@ -175,7 +179,7 @@ def test_an_export_copied_over_the_labels_of_the_run_loses_none(page, labelled_r
     ]
 
 
-def test_a_choice_that_was_made_is_saved_on_the_way_to_the_next_row(page, labelled_run):
+def test_moving_to_the_next_row_saves_the_chosen_verdict(page, labelled_run):
     open_first_row(page, labelled_run)
     page.get_by_role("button", name="for polite: overrule").click()
     page.get_by_role("radio", name="UNMET", exact=True).check()
@@ -198,25 +202,25 @@ def test_a_second_tab_of_a_report_keeps_the_labels_of_the_first(page, labelled_r
     assert sorted(label.rater for label in labels) == ["ann", "bob", "bob", "bob", "cy"]
 
 
-def test_a_report_runs_nothing_but_its_own_script(open_report):
+def test_a_report_runs_only_its_own_script(open_report):
     page = open_report()
     page.evaluate(
         "() => { const one = document.createElement('div'); one.innerHTML = '<img src=data:, onerror=window.pwned=1>'; document.body.append(one); }"
     )
     page.wait_for_timeout(100)
     assert page.evaluate("window.pwned ?? 0") == 0
-    page.troubles.clear()
+    page.problems.clear()
 
 
 def test_a_report_is_small_without_its_data(tmp_path, make_run):
     with (tmp_path / "page.html").open("w", encoding="utf-8") as file:
         write_report([make_run(tmp_path / "run", [{"completion": "No."}])], file)
-    assert (tmp_path / "page.html").stat().st_size < LARGEST
+    assert (tmp_path / "page.html").stat().st_size < MAX_SIZE
 
 
-def test_writing_tells_how_far_it_is(run_folder, tmp_path):
-    """Up to all of the rows."""
-    told = []
+def test_writing_a_report_calls_back_with_its_progress(run_folder, tmp_path):
+    """Up to all rows."""
+    updates = []
     with (tmp_path / "page.html").open("w", encoding="utf-8") as file:
-        assert write_report([run_folder], file, told.append) == 40
-    assert (told[-1].done, told[-1].total) == (40, 40)
+        assert write_report([run_folder], file, updates.append) == 40
+    assert (updates[-1].done, updates[-1].total) == (40, 40)

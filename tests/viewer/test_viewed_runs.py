@@ -1,4 +1,4 @@
-"""The runs of a page, read from their files."""
+"""The runs of the viewer, read from their files."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def is_long(completion):
 
 @pytest.fixture
 async def viewed_run(tmp_path):
-    """2,500 rollouts, of which every second one is met."""
+    """2,500 rollouts, every second of which meets the criterion."""
     rubric = Rubric([Criterion(check=is_long, name="long")])
     rows = [{"completion": "long enough" if number % 2 else "no"} for number in range(2500)]
     await score_rows(rubric, rows, folder=tmp_path / "run")
@@ -22,7 +22,7 @@ async def viewed_run(tmp_path):
 
 
 async def test_the_preview_of_a_row_begins_with_the_answer(tmp_path):
-    """Not with the reasoning before it; a row that is all reasoning shows that."""
+    """Not with the reasoning before it, unless there is nothing else."""
     data = [
         {"prompt": "Who?", "completion": "<think>Let me see.</think>\n\nYou."},
         {"prompt": "Who?", "completion": "<think>Let me see."},
@@ -35,28 +35,28 @@ async def test_the_preview_of_a_row_begins_with_the_answer(tmp_path):
 
 
 def test_any_row_of_a_large_run_is_found(viewed_run):
-    """By its number, from 1."""
+    """By its number, counted from 1."""
     assert viewed_run.describe_row(2400)["text"] == "long enough"
     assert viewed_run.describe_row(2500)["number"] == 2500
     with pytest.raises(NotFoundError, match="there is no row 2501: the run has 2500"):
         viewed_run.describe_row(2501)
 
 
-async def test_a_filter_and_an_order_work_over_all_rows(viewed_run):
+async def test_filters_and_sorting_apply_to_all_rows(viewed_run):
     rows = viewed_run.list_rows("verdict:MET", sort="number", descending=True, limit=2)
     assert rows["total"] == 1250
     assert [row["number"] for row in rows["rows"]] == [2500, 2498]
 
 
-async def test_nothing_is_written_beside_a_run_that_is_looked_at(viewed_run):
+async def test_viewing_a_run_writes_nothing_to_its_folder(viewed_run):
     before = sorted(viewed_run.run.path.iterdir())
     viewed_run.overview()
     viewed_run.list_rows("long")
     assert sorted(viewed_run.run.path.iterdir()) == before
 
 
-async def test_a_run_is_followed_while_it_is_written(tmp_path):
-    """Every look shows what is saved by then, and whether the run is still being written."""
+async def test_a_run_can_be_viewed_while_it_is_written(tmp_path):
+    """Every request sees the rows saved so far, and whether the run is still being written."""
     rubric = Rubric([Criterion(check=is_long, name="long")])
     with Journal.open(tmp_path / "run", RunAbout.of("score", rubric=rubric)) as journal:
         journal.write(Row("a", fields={"completion": "first"}, number=0))
@@ -70,7 +70,7 @@ async def test_a_run_is_followed_while_it_is_written(tmp_path):
 
 
 async def test_a_histogram_has_twenty_bars_of_one_width(viewed_run):
-    """Half of the rows have 0, and half have 1, which is in the last bar."""
+    """Half of the rows have 0, and half have 1, which falls into the last bar."""
     histogram = viewed_run.table.make_histogram("score")
     edges, counts = histogram["edges"], histogram["counts"]
     assert (len(edges), edges[0], edges[-1]) == (21, 0.0, 1.0)
@@ -78,7 +78,7 @@ async def test_a_histogram_has_twenty_bars_of_one_width(viewed_run):
 
 
 async def test_columns_of_the_data_are_listed_with_the_rows(tmp_path):
-    """Those with one value in all rows are named, because the table gives them no width."""
+    """Columns with the same value in all rows are named, because the table does not show them."""
     rows = [
         {"prompt": "Who?", "completion": "Me.", "answer": "You.", "city": "Rome", "n": {"a": 1}},
         {"prompt": "Why?", "completion": "So.", "answer": "No.", "city": "Bern", "n": {"a": 2}},
@@ -93,7 +93,7 @@ async def test_columns_of_the_data_are_listed_with_the_rows(tmp_path):
     assert second["fields"] == {"city": "Bern", "n": '{"a": 2}'}
 
 
-async def test_the_worst_rows_name_the_answer_that_cost_most(tmp_path):
+async def test_the_worst_rows_name_the_verdict_that_cost_most(tmp_path):
     rubric = Rubric.from_dict(
         [
             {"name": "day", "check": {"contains": "Friday"}, "weight": 2},
@@ -110,8 +110,8 @@ async def test_the_worst_rows_name_the_answer_that_cost_most(tmp_path):
     assert worst[2]["reason"] == ""
 
 
-async def test_a_result_is_taken_from_where_an_answer_marks_it(tmp_path):
-    """By answer tags, in a box, after ####; a run does not save its parser."""
+async def test_the_marked_result_of_an_answer_is_extracted(tmp_path):
+    """From answer tags, a box, or after ####; a run does not save its parser."""
     texts = [r"So <answer> 7 </answer>.", r"So \boxed{\frac12}.", "So\n#### 42", "So 9."]
     rubric = Rubric([Criterion(check=is_long, name="long")])
     await score_rows(rubric, [{"completion": text} for text in texts], folder=tmp_path / "run")
@@ -120,7 +120,7 @@ async def test_a_result_is_taken_from_where_an_answer_marks_it(tmp_path):
     assert parsed == ["7", r"\frac12", "42", None]
 
 
-async def test_a_run_can_be_named_by_its_file(tmp_path):
+async def test_a_run_can_be_opened_by_its_file(tmp_path):
     await score_rows(Rubric([is_long]), [{"completion": "yes"}], folder=tmp_path / "run")
     [viewed_run] = ViewedRuns([Run.open(tmp_path / "run").file.path]).values()
     assert viewed_run.count() == 1
