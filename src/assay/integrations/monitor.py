@@ -425,7 +425,8 @@ def write(sinks: Sequence[Sink], step: int, values: Values) -> None:
     """Write the values of a step to all sinks. If one fails, that is logged, and training goes on."""
     for sink in sinks:
         try:
-            getattr(sink, "log", sink)(step, values)
+            log = getattr(sink, "log", sink)  # a method of an object, or the function itself
+            log(step, values)
         except Exception as error:  # noqa: BLE001 - a tracker may fail in any way
             logger.warning(
                 "%r did not take the values of step %d: %s", sink, step, describe_error(error)

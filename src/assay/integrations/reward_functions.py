@@ -211,6 +211,7 @@ async def _score_samples(step: Step, samples: Sequence[Any]) -> list[float]:
     """Return the reward of each sample of a group, and write its values into its metadata."""
     rows: list[dict[str, Any]] = []
     for sample in samples:
+        # The fields of the metadata are columns, and also the `info`.
         metadata = cast("Mapping[str, Any]", getattr(sample, "metadata", None) or {})
         rows.append(
             {

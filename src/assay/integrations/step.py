@@ -232,9 +232,10 @@ class Step:
     ) -> dict[int, EvaluationReport]:
         """Return the reports that are ready after this many seconds, by the index of the row.
 
-        The loop of the caller does not score, since a check that blocks would stop the timeout.
+        `waits` says whether scoring waits for a judge, a process or a network. The event loop of the
+        caller does not score, since a check that blocks it would stop the timeout as well.
         """
-        # If judges are called, one loop is enough: checks that block get threads of their own.
+        # If scoring waits, one loop is enough: checks that block get threads of their own then.
         thread_count = 1 if waits else min(MOST_THREADS, len(batches))
         threads = [LoopThread() for _ in range(thread_count)]
         tasks: dict[asyncio.Future[Sequence[EvaluationReport]], _Batch] = {}

@@ -252,6 +252,7 @@ def as_skyrl_env(
             self.init("")
 
         def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:
+            """Start a rollout. The `extras` are the columns of its row."""
             spec = cast("object", self.extras.get("reward_spec") or self.extras.get("reward_model"))
             truth: Any = self.extras.get("answer", "")
             if isinstance(spec, Mapping):
@@ -267,7 +268,7 @@ def as_skyrl_env(
             is_last = self.dialogue.is_over
             reward = 0.0
             steps = None
-            self.metrics = {"unscored": 1.0}
+            self.metrics = {"unscored": 1.0}  # unless the turn is scored below
             if is_last or pays != "last":
                 result = run_sync(self.dialogue.score(scorer, monitor if is_last else None))
                 steps = result.steps

@@ -177,7 +177,10 @@ def agent_loop_of(
             return await loop._handle_pending_state(agent_data, sampling_params)
 
         async def run(self, sampling_params: dict[str, Any], *arguments: Any, **row: Any) -> Any:
-            """Run verl's own loop, and add the reward to its output."""
+            """Run verl's own loop, and add the reward to its output.
+
+            verl passes the columns of the dataset as keywords, and reads these fields of the output.
+            """
             loop: Any = super()
             output: Any = await loop.run(sampling_params, *arguments, **row)
             prompt = list(row["raw_prompt"])

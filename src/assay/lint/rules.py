@@ -35,7 +35,7 @@ def find_hits(criterion: Criterion) -> Iterator[Hit]:
 # Names and numbers: capital letters cannot be seen in patterns, which ignore case.
 _NAMES = re.compile(rf"[{BLANK}\d=+]|\band\s+[A-Z]")
 # Words that make a single claim together, such as "pros/cons".
-_PAIRED: Final = frozenset(frozenset(pair.split("/")) for pair in words("paired"))
+_SINGLE_CLAIM_PAIRS: Final = frozenset(frozenset(pair.split("/")) for pair in words("paired"))
 
 
 def find_two_claims(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
@@ -101,8 +101,8 @@ def _find_two_qualities(wording: str) -> tuple[str, str] | None:
     match = pattern("two_qualities").search(wording) or pattern("two_ways").search(wording)
     if match is None:
         return None
-    is_single_claim = frozenset((match["one"].lower(), match["two"].lower())) in _PAIRED
-    if is_single_claim:
+    words_of_pair = frozenset((match["one"].lower(), match["two"].lower()))
+    if words_of_pair in _SINGLE_CLAIM_PAIRS:
         return None
     return (
         f"'{match['one']}' and '{match['two']}' are two qualities",
@@ -138,7 +138,7 @@ def _find_two_objects(wording: str) -> tuple[str, str] | None:
         things = re.split(r",\s+(?:and\s+)?|\s+and\s+|\s+as\s+well\s+as\s+", listing["things"])
         first_word = things[0].split()[-1].lower()
         last_word = things[-1].split()[-1].lower()
-        if frozenset((first_word, last_word)) in _PAIRED:
+        if frozenset((first_word, last_word)) in _SINGLE_CLAIM_PAIRS:
             things = []
     if not things:
         both = pattern("both").search(wording)
@@ -289,8 +289,9 @@ def find_reversed_choices(criterion: Criterion, text: RequirementText) -> Iterat
         is_best_first = choices[0] in words("best") and choices[-1] in words("worst")
     if not is_best_first:
         return
-    if choices[0] not in ("met", "pass", "passed") and _find_fault(text):
-        return  # for a question about a fault, `yes` is the worst answer and comes first
+    is_verdict = choices[0] in ("met", "pass", "passed")
+    if not is_verdict and _find_fault(text):
+        return  # for a question about a fault, `yes` is the worst answer, so it comes first
     message = (
         f"the choices run from '{criterion.choices[0]}' to '{criterion.choices[-1]}', "
         "and the first one listed is worth 0"
