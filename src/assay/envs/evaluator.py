@@ -20,7 +20,7 @@ from assay.models.budgets import (
     RolloutSpending,
     counting_in,
 )
-from assay.models.model import log_calls
+from assay.models.model import LoggedCall, log_calls
 from assay.plan import Traits
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
@@ -246,31 +246,18 @@ class Evaluator(pipeline.Pipeline):
             # another text, since equal texts would be judged once.
             stand_in = f"{STAND_IN_COMPLETION}{job.number}"
             state |= {"completion": [{"role": "assistant", "content": stand_in}], "error": None}
-        try:
-            fields = _read_fields(job.example, state)
-            error = _read_error(state)
-            model = _read_model(state)
-        except FAILURES as failure:  # an environment may put any object into the state
-            if is_stop_request(failure):
-                raise
-            state = State(input=job.example, completion=[], error=failure)
-            fields = _read_fields(job.example, state)
-            error = _read_error(state)
-            model = None
-        if error is not None:
-            self._errors.append(error)
+        seconds = time.monotonic() - start
         spent = Spending.of(ledger)
-        job.generated = Row(
-            *job.key,
-            fields=fields,
-            error=error,
-            spent=spent,
-            spent_on_model=spent,
-            timing={"generation": round(time.monotonic() - start, 6)},
-            model=model,
-            calls=tuple(call._asdict() for call in calls),
-            number=job.number,
-        )
+        try:
+            row = _make_row(job, state, spent=spent, seconds=seconds, calls=calls)
+        except FAILURES as error:  # an environment may put any object into the state
+            if is_stop_request(error):
+                raise
+            state = State(input=job.example, completion=[], error=error)
+            row = _make_row(job, state, spent=spent, seconds=seconds, calls=calls)
+        if row.error is not None:
+            self._errors.append(row.error)
+        job.generated = row
         job.state = state
         if not ledger.is_dry_run:
             self._save_generation(job)
@@ -450,6 +437,31 @@ def _end_spending(groups: Iterable[ExampleGroup]) -> None:
     for group in groups:
         if group.spending is not None:
             group.spending.end()
+
+
+def _make_row(
+    job: RolloutJob,
+    state: State,
+    *,
+    spent: Spending,
+    seconds: float,
+    calls: Sequence[LoggedCall],
+) -> Row:
+    """Return the row of a rollout that is generated and not yet scored.
+
+    `spent`, `seconds` and `calls` are those of generating it.
+    """
+    return Row(
+        *job.key,
+        fields=_read_fields(job.example, state),
+        error=_read_error(state),
+        spent=spent,
+        spent_on_model=spent,
+        timing={"generation": round(seconds, 6)},
+        model=_read_model(state),
+        calls=tuple(call._asdict() for call in calls),
+        number=job.number,
+    )
 
 
 def _read_fields(example: Example, state: State) -> dict[str, Any]:
