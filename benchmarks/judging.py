@@ -532,7 +532,7 @@ def measure_transcript(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
     chat[-1] = {"role": "assistant", "content": texts[-1]}
     with ModelServer(answer) as server:
         rubric.grade_sync(chat, PerCriterionGrader(model=server.model), query=QUERY)
-        prompts = [call.system + call.user for call in server.asked]
+        prompts = [call.system + call.user for call in server.requests]
         cached_share = server.cached_tokens / server.prompt_tokens
     prefix_length = len(os.path.commonprefix(prompts))  # noqa: RUF071 - of characters
     share = prefix_length * len(prompts) / sum(map(len, prompts))

@@ -299,7 +299,7 @@ def test_a_judge_in_your_own_words_reads_the_answer(completion: Any) -> None:
             judge_model=server.model, judge_prompt="{completion} {response} Score from 0-10:"
         )
         run(rubric.score([{"completion": completion}]))
-        [asked] = server.asked
+        [asked] = server.requests
     assert "43" not in asked.user
     assert asked.user.count(ANSWER) == 2
 

@@ -110,7 +110,7 @@ def test_an_image_in_a_reference_is_attached():
         model = model_of(server.model, media="image")
         rubric = Rubric([MATCHES], reference="picture", judge=PerCriterionGrader(model=model))
         [report] = score(rubric, {"picture": part})
-        content = server.asked[0].body["messages"][1]["content"]
+        content = server.requests[0].body["messages"][1]["content"]
     assert report.errors == {}
     assert [entry["type"] for entry in content].count("image_url") == 1
     assert '<part id="r1.image1">' in str(content)
@@ -124,7 +124,7 @@ def test_an_image_in_a_reference_may_be_a_file_in_the_media_folder(tmp_path: Pat
         rubric = Rubric([MATCHES], reference="picture", judge=PerCriterionGrader(model=model))
         [report] = score(rubric, {"picture": part})
         assert report.errors == {}
-        assert PNG in str(server.asked[0].body)
+        assert PNG in str(server.requests[0].body)
 
 
 def test_an_image_is_an_error_for_a_judge_that_takes_none():

@@ -939,7 +939,7 @@ def judged(out: Recording) -> None:
             found = scored(GRADED, rows[:30], judge=kind(model=server.model))
             out.lines(f"judged/{name} over HTTP", found)
             asked = sorted(
-                {(a.system, a.user, json.dumps(a.body, sort_keys=True)) for a in server.asked}
+                {(a.system, a.user, json.dumps(a.body, sort_keys=True)) for a in server.requests}
             )
             out.lines(f"judged/{name} asked", asked[:8])
         options = {"normalize": False, "length_penalty": penalty}
@@ -975,7 +975,7 @@ def judged(out: Recording) -> None:
         with ModelServer("MET", faults=plan) as server:
             model = model_of(server.model, limits=Limits(concurrency=1))
             report = attempt(one.grade_sync, "Paris.", PerCriterionGrader(model=model))
-            met.append([name, report, len(server.asked), server.calls])
+            met.append([name, report, len(server.requests), server.calls])
     out.lines("judged/faults", met)
     with ModelServer(judge(), refuses=["response_format", "temperature"]) as server:
         out.lines(
@@ -1136,7 +1136,7 @@ def presets(out: Recording) -> None:
         states = [dict(row) for row in rows[:6]]
         attempt(lambda: rubric.score_group(states))
         out.lines("presets/judge own function", states)
-        out.lines("presets/judge asked", sorted({(a.system, a.user) for a in server.asked})[:12])
+        out.lines("presets/judge asked", sorted({(a.system, a.user) for a in server.requests})[:12])
 
     def call(expression: str) -> dict[str, Any]:
         return {
@@ -1669,7 +1669,7 @@ def environments(out: Recording) -> None:
             run=out.work / "env",
             resume=True,
         )
-        asked = sorted(json.dumps(a.body["messages"]) for a in server.asked)
+        asked = sorted(json.dumps(a.body["messages"]) for a in server.requests)
         out.lines("envs/asked", sorted(set(asked)))
         texts = SingleTurnEnv(
             [{"prompt": f"{n}?", "answer": "4"} for n in range(6)],
@@ -1730,7 +1730,7 @@ def environments(out: Recording) -> None:
             rubric=Rubric([lambda completion, answer: completion[-1]["content"] == answer]),
         )
         recorded("tools", env, server)
-        out.lines("envs/tool schemas", [server.asked[0].body.get("tools")])
+        out.lines("envs/tool schemas", [server.requests[0].body.get("tools")])
     with ModelServer("yes", faults=[Fault.refusing("no such model")]) as server:
         env = SingleTurnEnv(
             [{"prompt": f"{n}?"} for n in range(4)],

@@ -82,7 +82,7 @@ class TestWorkers:
         killed = []
 
         def answer(system, user):
-            if len(judge.asked) == 10 and not killed:
+            if len(judge.requests) == 10 and not killed:
                 killed.append(active_children()[0].pid)
                 os.kill(killed[0], signal.SIGKILL)
             return "MET"
@@ -104,7 +104,7 @@ class TestWorkers:
         price, killed = {"input": DOLLAR, "output": DOLLAR}, []
 
         def answer(system, user):
-            if len(judge.asked) >= 4 and not killed:
+            if len(judge.requests) >= 4 and not killed:
                 killed.append(active_children()[0].pid)
                 os.kill(killed[0], signal.SIGKILL)
             return "MET"

@@ -41,7 +41,7 @@ def test_every_setting_has_its_source(
     assert "temperature" not in settings
     assert found["judge"]["from"] == "--judge"
     assert found["judge"]["state"].startswith("answers, in ")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_judge_that_does_not_answer_is_an_error(serve: Any, capsys: Any) -> None:

@@ -77,7 +77,7 @@ class TestEval:
         server = serve(answer)
         said = ["--system-prompt", "Be brief.", "--temperature", "0.5", "--max-tokens", "9"]
         evaluate(server, *said, "--limit", "1", "-q")
-        [asked] = server.asked
+        [asked] = server.requests
         assert asked.system == "Be brief."
         assert asked.body["temperature"] == 0.5
         assert 9 in asked.body.values()
@@ -135,7 +135,7 @@ class TestEval:
         server = serve(answer)
         done = evaluate(server, "--dry-run", "--samples", "3")
         assert done.out.startswith("6 rollouts would take 6 calls, ")
-        assert server.asked == []
+        assert server.requests == []
 
     def test_a_dry_run_counts_the_judge_too(self, evaluate: Any, serve: Any, files: Any) -> None:
         """Though there is nothing yet to judge: two questions, and two criteria for each answer."""
@@ -143,7 +143,7 @@ class TestEval:
         rubric = files("judged.json", [{"requirement": "Is polite"}, {"requirement": "Is brief"}])
         done = evaluate(server, "--dry-run", "--judge", server.model, by=rubric)
         assert done.out.startswith("2 rollouts would take 6 calls, ")
-        assert server.asked == []
+        assert server.requests == []
 
     def test_money_pays_for_answers_and_their_judging(
         self, evaluate: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
@@ -330,6 +330,6 @@ class TestWithoutAJudge:
         done = assay(*arguments, "-o", "run")
         assert done.code == 2
         assert "no judge was named: name one with --judge" in done.err
-        assert (server.asked, Path("run").exists()) == ([], False)
+        assert (server.requests, Path("run").exists()) == ([], False)
         # Only the first row is asked, which code checks.
         assert assay(*arguments, "--limit", "1").code == 0

@@ -54,7 +54,7 @@ def test_a_prompt_template_is_filled_with_the_columns(
     files("prompt.yaml", "system: You know {category}.\nuser: 'Q: {question}'\n")
     code, _, _ = evaluate("-m", server.model, "--prompt", "prompt.yaml", "--limit", "1")
     assert code == 0
-    assert server.asked[0].body["messages"] == [
+    assert server.requests[0].body["messages"] == [
         {"role": "system", "content": "You know europe."},
         {"role": "user", "content": "Q: The capital of France?"},
     ]
@@ -70,7 +70,7 @@ def test_few_shot_examples_come_from_a_table(evaluate: Any, serve: Any, files: A
     files("shots.jsonl", shots)
     command = ["-m", server.model, "--prompt", "prompt.txt", "--few-shot", "shots.jsonl"]
     evaluate(*command, "--shots", "1", "--system-prompt", "Know {category}.", "--limit", "1")
-    assert server.asked[0].body["messages"] == [
+    assert server.requests[0].body["messages"] == [
         {"role": "system", "content": "Know europe."},
         {"role": "user", "content": "Q: The capital of Japan?"},
         {"role": "assistant", "content": "Tokyo"},
@@ -94,7 +94,7 @@ def test_sampling_options_reach_the_model(evaluate: Any, serve: Any) -> None:
     server = serve(answer_all)
     options = ["--temperature", "0.5", "--top-p", "0.9", "--stop", "\n\n", "--stop", "END"]
     evaluate("-m", server.model, *options, "--max-tokens", "7", "--limit", "1")
-    body = server.asked[0].body
+    body = server.requests[0].body
     assert body["temperature"] == 0.5
     assert body["top_p"] == 0.9
     assert body["stop"] == ["\n\n", "END"]
@@ -104,7 +104,7 @@ def test_sampling_options_reach_the_model(evaluate: Any, serve: Any) -> None:
 def test_every_sample_has_its_own_seed(evaluate: Any, serve: Any) -> None:
     server = serve(answer_all)
     evaluate("-m", server.model, "--seed", "7", "--samples", "3", "--limit", "1")
-    assert sorted(asked.body["seed"] for asked in server.asked) == [7, 8, 9]
+    assert sorted(asked.body["seed"] for asked in server.requests) == [7, 8, 9]
 
 
 def test_several_models_and_prompts_make_one_table(evaluate: Any, serve: Any, files: Any) -> None:
@@ -230,7 +230,7 @@ def test_a_dry_run_of_a_matrix_counts_all_calls(evaluate: Any, serve: Any) -> No
     big = serve(answer_all, name="big")
     _, out, _ = evaluate("-m", small.model, "-m", big.model, "--dry-run", "--samples", "2")
     assert out.startswith("12 rollouts in 2 runs would take 12 calls, ")
-    assert small.asked == []
+    assert small.requests == []
 
 
 def test_a_model_or_prompt_that_is_given_twice_is_refused(
@@ -274,7 +274,7 @@ top-p = 0.5
     code, out, _ = evaluate("-m", "cool", "-m", "warm", "--limit", "1", "-o", "runs")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["cool", "warm"]
-    by_temperature = {asked.body["temperature"]: asked.body for asked in server.asked}
+    by_temperature = {asked.body["temperature"]: asked.body for asked in server.requests}
     assert by_temperature[0.3]["stop"] == ["END"]
     assert by_temperature[0.3]["reasoning_effort"] == "low"
     assert by_temperature[0.1]["top_p"] == 0.5
@@ -282,7 +282,7 @@ top-p = 0.5
     assert Run.open("runs/warm").summary().spent.cost is None
 
     evaluate("-m", "cool", "--temperature", "0.9", "--limit", "1")
-    assert server.asked[-1].body["temperature"] == 0.9
+    assert server.requests[-1].body["temperature"] == 0.9
 
 
 def test_wrong_settings_of_a_model_are_refused(evaluate: Any, files: Any) -> None:

@@ -92,7 +92,7 @@ class TestTexts:
             *(f"{path} row {n}" for n in (1, 2, 3)),
         ]
         assert [report["score"] for report in reports] == [0.75, 0.0, 0.75, 0.75]
-        queries = {asked.user.partition("</query>")[0] for asked in server.asked}
+        queries = {asked.user.partition("</query>")[0] for asked in server.requests}
         assert queries == {"<query>France?", "<query>Italy?", "<query>Where?"}
 
     def test_json_has_all_of_a_report_and_who_judged(self, grade: Any, serve: Any) -> None:
@@ -113,7 +113,7 @@ class TestTexts:
         """Unless one says that it is meant."""
         server = serve("MET")
         done = grade(argument, model=server)
-        assert (done.code, done.out, server.asked) == (2, "", [])
+        assert (done.code, done.out, server.requests) == (2, "", [])
         assert f"{argument} is not a file" in done.err
         assert grade(argument, "--text", model=server).code == 0
 
@@ -132,7 +132,7 @@ class TestTexts:
         """With file and line."""
         server = serve("MET")
         done = grade(files("rows.jsonl", content), model=server)
-        assert (done.code, done.out, server.asked) == (2, "", [])
+        assert (done.code, done.out, server.requests) == (2, "", [])
         assert words in done.err
 
     def test_what_is_no_text_is_said(self, grade: Any, serve: Any, tmp_path: Any) -> None:
@@ -151,7 +151,7 @@ class TestTexts:
         server = serve("MET")
         for name in ("essays", "."):
             assert f"{name} is a folder" in grade(name, model=server).err
-        assert server.asked == []
+        assert server.requests == []
         assert grade("", model=server).code == 0
 
 
@@ -265,7 +265,7 @@ class TestBefore:
         first = grade("It is Paris", "It is Rome", "--dry-run", model=server)
         assert first.code == 0
         assert first.out.startswith("2 texts would take 4 calls, ")
-        assert server.asked == []
+        assert server.requests == []
         grade("It is Paris", model=server)
         second = grade("It is Paris", "It is Rome", "--dry-run", model=server)
         assert second.out.startswith("2 texts would take 2 calls, 2 verdicts from the cache")

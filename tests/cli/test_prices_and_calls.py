@@ -50,7 +50,7 @@ def test_a_budget_is_refused_if_the_price_of_a_local_address_is_not_known(
         assert f"the price of {server.model} is not known" in done.err
         assert "--price" in done.err
         assert "--max-calls" in done.err
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_a_model_that_costs_nothing_is_declared_so(
@@ -115,7 +115,7 @@ def test_two_models_have_a_price_each(assay: Any, serve: Any, data: str, rubric:
     assert f"the price of {judge.model} is not known" in incomplete.err
     incomplete = assay(*command, "--budget", "1", "--price", f"{judge.model}=0,0")
     assert f"the price of {model.model} is not known" in incomplete.err
-    assert model.asked == judge.asked == []
+    assert model.requests == judge.requests == []
     prices = ("--price", f"{model.model}=0,0", "--price", f"{judge.model}=0,0")
     assert assay(*command, "--budget", "1", *prices).code == 0
 
@@ -142,7 +142,7 @@ def test_lint_limits_the_model_that_proposes_fixes(assay: Any, serve: Any, files
     fix = ("lint", rubric, "--fix", "--judge", server.model)
     refused = assay(*fix, "--budget", "1")
     assert "--price" in refused.err + refused.out
-    assert server.asked == []
+    assert server.requests == []
     assay(*fix, "--budget", "1", "--price", "0,0")
     assert server.calls > 0
 
@@ -152,7 +152,7 @@ def test_failed_attempts_count_as_calls(assay: Any, serve: Any, data: str, rubri
     server = serve("MET", faults=[Fault.failing()])
     judge = ("-r", rubric, "--judge", server.model, "--no-cache")
     done = assay("score", data, *judge, "--max-calls", "4")
-    assert (done.code, len(server.asked), server.calls) == (1, 4, 3)
+    assert (done.code, len(server.requests), server.calls) == (1, 4, 3)
     assert "4 requests, 3 answered" in done.err
 
 
@@ -181,7 +181,7 @@ def test_a_dry_run_counts_the_rubrics_of_rows_for_every_sample(
     options = ("--samples", "3")
     estimate = assay(*command, *options, "--dry-run")
     assert estimate.out.startswith("12 rollouts would take 42 calls, ")
-    assert model.asked == judge.asked == []
+    assert model.requests == judge.requests == []
     assert assay(*command, *options).code == 0
     assert (model.calls, judge.calls) == (12, 30)
 
@@ -198,7 +198,7 @@ def test_a_dry_run_names_the_worst_case_of_rubrics_of_rows(
     worst_case = re.search(r"at most ([\d,]+) calls", estimate)
     assert worst_case is not None
     assert assay(*command).code == 1
-    assert 3 < len(judge.asked) <= int(worst_case[1])
+    assert 3 < len(judge.requests) <= int(worst_case[1])
 
 
 def test_a_saved_run_says_that_its_budget_ran_out(

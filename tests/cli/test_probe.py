@@ -108,7 +108,7 @@ class TestForms:
             "hardened": 2,
             "guarded": 0,
         }
-        asked = [(a.system, a.user) for a in server.asked]
+        asked = [(a.system, a.user) for a in server.requests]
         assert len(set(asked)) == len(asked)
 
     def test_a_bare_judge_on_request(self, probe: Any, serve: Any) -> None:

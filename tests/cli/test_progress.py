@@ -143,7 +143,7 @@ class TestStopping:
         rubric = files("rubric.json", [{"requirement": "Names Paris"}])
         arguments = ["score", rows, "-r", rubric, "--judge", server.model]
         assert main([*arguments, "--timeout", "0.2"]) == 0
-        assert len(server.asked) == 2
+        assert len(server.requests) == 2
         assert main([*arguments, "--timeout", "0"]) == 2
         assert "'0' is not a number of seconds above 0" in capsys.readouterr().err
 

@@ -303,7 +303,7 @@ class TestEndings:
         done = score("-o", "run", "--judge", server.model, "--dry-run", by=files("j.json", JUDGED))
         assert done.code == 0
         assert done.out.startswith("2 rollouts would take 2 calls, ")
-        assert (server.asked, Path("run").exists()) == ([], False)
+        assert (server.requests, Path("run").exists()) == ([], False)
 
     def test_money_is_held_to(
         self, score: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch

@@ -39,19 +39,19 @@ class TestOnlyFailed:
     ) -> None:
         server = self.make_run(serve, files)
         assert [row.score for row in Run.open("run").rows()] == [1.0, None, 1.0]
-        asked = len(server.asked)
+        asked = len(server.requests)
         Path("rows.jsonl").unlink()  # the run has all that is needed
         Path("rubric.json").unlink()
         again = ["score", "--only-failed", "run", "--judge", server.model, "--no-cache"]
         assert main(again) == 0
-        assert len(server.asked) == asked + 1
+        assert len(server.requests) == asked + 1
         rows = list(Run.open("run").rows())
         assert [row.score for row in rows] == [1.0, 0.5, 1.0]
         assert [dict(row.fields) for row in rows] == ROWS
         capsys.readouterr()
         assert main(again) == 0
         assert "nothing failed in run" in capsys.readouterr().err
-        assert len(server.asked) == asked + 1
+        assert len(server.requests) == asked + 1
 
     def test_another_judge_makes_another_run(self, serve: Any, files: Any, capsys: Any) -> None:
         self.make_run(serve, files)

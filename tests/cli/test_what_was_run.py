@@ -203,7 +203,7 @@ def test_the_exact_requests_are_shown(evaluate: Any, capsys: Any) -> None:
     model, judge = evaluate.servers
     row = Run.open("run").row("fr")
     requests = {call["role"]: call["request"] for call in row.calls}
-    assert requests == {"model": model.asked[0].body, "judge": judge.asked[0].body}
+    assert requests == {"model": model.requests[0].body, "judge": judge.requests[0].body}
     with sqlite3.connect("run/run.assay") as connection:
         saved = connection.execute("SELECT role, input_tokens, output_tokens FROM calls").fetchall()
     assert saved == [
@@ -212,8 +212,8 @@ def test_the_exact_requests_are_shown(evaluate: Any, capsys: Any) -> None:
     ]
     printed = show(capsys, "--row", "fr", "--requests")
     assert f"request to the model under test, {model.model}" in printed
-    assert json.dumps(model.asked[0].body, indent=2) in printed
-    assert json.dumps(judge.asked[0].body, indent=2, ensure_ascii=False) in printed
+    assert json.dumps(model.requests[0].body, indent=2) in printed
+    assert json.dumps(judge.requests[0].body, indent=2, ensure_ascii=False) in printed
     assert "\nreply\n  Paris." in printed
 
 

@@ -349,7 +349,7 @@ def test_a_column_that_no_row_has_is_refused_before_a_judge_is_asked(
             main(["eval", "rows.jsonl", "-m", str(server.model), "-r", "rubric.yaml", *judge]) == 2
         )
         assert "did you mean 'order'?" in capsys.readouterr().err
-        assert server.asked == []
+        assert server.requests == []
 
 
 def test_a_column_that_some_rows_have_is_an_error_of_the_others(

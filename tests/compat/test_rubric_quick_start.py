@@ -51,7 +51,7 @@ def test_the_quick_start_runs_with_a_key_alone(tmp_path: Path, variable: str) ->
     program.write_text(QUICK_START)
     with ModelServer("MET") as server:
         done = run(str(program), **{variable: "s3cret-key", base: server.host + path})
-        asked = server.asked
+        asked = server.requests
     assert (done.stdout, done.returncode) == ("Score: 1.0\n", 0), done.stderr
     assert [call.path for call in asked] == [posted] * 2
     assert "s3cret-key" in str(asked[0].headers)

@@ -74,7 +74,7 @@ async def test_tools_in_the_form_of_openai_are_those_of_the_environment():
         env.remove_tool(add)
         env.oai_tools = [*env.oai_tools, convert_func_to_oai_tool(shout)]
         await env.evaluate(model=server.model)
-    told = [[tool["function"]["name"] for tool in asked.body["tools"]] for asked in server.asked]
+    told = [[tool["function"]["name"] for tool in asked.body["tools"]] for asked in server.requests]
     assert told == [["add", "stop"], ["stop", "shout"]]
     assert list(env.tool_monitor_rubric.tool_names) == []
 

@@ -530,10 +530,10 @@ async def test_another_model_may_be_asked_in_a_rollout():
         async with openai.AsyncOpenAI(base_url=server.url, api_key="k") as client:
             results = await Two(dataset=ROWS[:1]).evaluate(client, "test", state_columns=["said"])
     assert results["said"] == [["4", "4"]]
-    assert [asked.body["model"] for asked in server.asked] == ["other", "raw", "test"]
+    assert [asked.body["model"] for asked in server.requests] == ["other", "raw", "test"]
     assert 7 in (
-        server.asked[0].body.get("max_completion_tokens"),
-        server.asked[0].body.get("max_tokens"),
+        server.requests[0].body.get("max_completion_tokens"),
+        server.requests[0].body.get("max_tokens"),
     )
 
 
@@ -558,7 +558,7 @@ async def test_tools_may_be_in_the_form_of_older_versions(where):
     env = Looking(dataset=[row], **({"oai_tools": tools} if where == "environment" else {}))
     with ModelServer("4") as server:
         await env.evaluate(model=server.model)
-    assert server.asked[0].body["tools"] == tools
+    assert server.requests[0].body["tools"] == tools
 
 
 def test_every_name_of_the_table_is_there():
@@ -769,7 +769,9 @@ async def test_one_rollout_or_one_group_is_run_by_hand():
     )
     assert [message["role"] for message in one["prompt"]] == ["system", "user"]
     assert (
-        server.asked[0].body.get("max_tokens", server.asked[0].body.get("max_completion_tokens"))
+        server.requests[0].body.get(
+            "max_tokens", server.requests[0].body.get("max_completion_tokens")
+        )
         == 5
     )
 
@@ -822,10 +824,10 @@ async def test_a_model_may_be_named_by_a_configuration(monkeypatch):
         async with vf.OpenAIChatCompletionsClient(config) as client:
             results = await make_env().evaluate(client, "test")
             assert results["reward"] == [1.0, 0.0]
-    asked = server.asked[0]
+    asked = server.requests[0]
     assert (asked.headers["x-team"], asked.headers["x-call"]) == ("a", "b")
     assert (asked.body["model"], asked.body["top_p"], asked.body["min_p"]) == ("test", 0.5, 0.1)
-    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer secret"}
+    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer secret"}
     assert (config.client_type, config.timeout) == ("openai_chat_completions", 3600.0)
 
 
@@ -846,7 +848,7 @@ async def test_a_program_may_use_the_sdk_of_a_configuration_itself():
             config, "test", state_columns=["own", "others"]
         )
     assert (results["own"], results["others"]) == (["4"], ["4"])
-    assert [asked.body["model"] for asked in server.asked] == ["raw", "other", "test"]
+    assert [asked.body["model"] for asked in server.requests] == ["raw", "other", "test"]
     assert results.states[0]["client"].is_closed()
 
 
@@ -875,11 +877,11 @@ async def test_several_endpoints_take_turns(monkeypatch, alone, said):
         [output] = await env.run_group([env.dataset[0]], config, "test")
     assert "".join(row["completion"][-1]["content"] for row in results["outputs"]) == said
     assert results["metadata"]["base_url"] == f"{one.url},{two.url}"
-    assert [{asked.headers["x-a"] for asked in server.asked} for server in (one, two)] == [
+    assert [{asked.headers["x-a"] for asked in server.requests} for server in (one, two)] == [
         {"1"},
         {"2"},
     ]
-    assert {asked.headers["authorization"] for asked in one.asked} == {"Bearer secret"}
+    assert {asked.headers["authorization"] for asked in one.requests} == {"Bearer secret"}
     assert output["completion"][-1]["content"] == "b"
 
 

@@ -138,7 +138,7 @@ class TestJudgeRubric:
             completion = [{"role": "assistant", "content": "It is 4."}]
             scores = rubric.score_rollout_sync(self.PROMPT, completion, "4")
         assert scores["reward"] == 1.0
-        [asked] = server.asked
+        [asked] = server.requests
         return asked.body
 
     def test_the_prompt_is_theirs(self, monkeypatch):

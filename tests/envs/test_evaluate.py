@@ -66,7 +66,7 @@ class TestWhoIsAsked:
         async with anthropic.AsyncAnthropic(base_url=url, api_key="k") as client:
             results = await env.evaluate(client, "test", num_examples=2)
         assert results["reward"] == [1.0, 1.0]
-        assert "system" not in server.asked[0].body
+        assert "system" not in server.requests[0].body
 
     def test_a_name_without_a_client(self, env, server):
         """An address, for one."""
@@ -155,7 +155,7 @@ class TestHowItIsCalled:
             env.evaluate(model=server.model, num_examples=0)
         with pytest.raises(ValueError, match="resume continues a run: name its folder"):
             env.evaluate(model=server.model, resume=True)
-        assert server.asked == []
+        assert server.requests == []
 
     async def test_what_goes_wrong_is_raised_to_whoever_awaits(self, env, server):
         """Not before."""
@@ -174,7 +174,7 @@ class TestWhatIsSent:
             model=server.model
         )
         system = {"role": "system", "content": "Add."}
-        assert server.asked[0].body == {"messages": [system, *chat], "model": "test"}
+        assert server.requests[0].body == {"messages": [system, *chat], "model": "test"}
 
     def test_settings_are_passed_on(self, questions, rubric, server):
         """Those of the call go before those of the environment."""
@@ -182,7 +182,7 @@ class TestWhatIsSent:
         settings = {"temperature": 0.7, "max_tokens": 9, "stop": ["x"], "seed": 3, "n": 1}
         more = {"extra_body": {"top_k": 5}, "logit_bias": None}
         results = env.evaluate(model=server.model, num_examples=1, sampling_args=settings | more)
-        body = dict(server.asked[0].body)
+        body = dict(server.requests[0].body)
         assert body.pop("messages") == questions_asked(questions[:1])
         assert body == {
             "model": "test",
@@ -200,7 +200,7 @@ class TestWhatIsSent:
         with openai.OpenAI(base_url=server.url, api_key="k") as client:
             args = {"top_p": 0.5, "extra_body": {"top_k": 5}, "max_tokens": 7}
             env.evaluate(client, "test", num_examples=1, sampling_args=args)
-        body = server.asked[0].body
+        body = server.requests[0].body
         assert (body["top_p"], body["top_k"], body["max_tokens"]) == (0.5, 5, 7)
 
     @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ class TestWhatIsSent:
         """With what to do instead."""
         with pytest.raises(Exception, match=message):
             env.evaluate(model=server.model, sampling_args=args)
-        assert server.asked == []
+        assert server.requests == []
 
     def test_a_model_that_is_made_takes_no_more_settings(self, env, server):
         """Than a request has."""
@@ -224,7 +224,7 @@ class TestWhatIsSent:
         with pytest.raises(Exception, match=r"top_p, but .* exists already"):
             env.evaluate(model=model, sampling_args={"top_p": 0.5})
         env.evaluate(model=model, num_examples=1, sampling_args={"temperature": 0.5})
-        assert server.asked[0].body["temperature"] == 0.5
+        assert server.requests[0].body["temperature"] == 0.5
 
     def test_no_more_go_at_once_than_said(self, env, serve):
         """And that many do, from the start."""
@@ -448,7 +448,7 @@ class TestWhatGoesWrong:
         server = serve(faults=faults)
         results = SingleTurnEnv(questions, rubric=rubric).evaluate(model=server.model)
         assert results["reward"] == REWARDS
-        assert len(server.asked) == 11
+        assert len(server.requests) == 11
 
     def test_and_so_for_a_client(self, questions, rubric, serve):
         """Whose own retries would not be counted."""
@@ -479,7 +479,7 @@ class TestWhatGoesWrong:
         env = SingleTurnEnv(questions, rubric=Rubric([Criterion(requirement="Is right")]))
         with pytest.raises(RubricError, match="no judge was named"):
             env.evaluate(model=server.model)
-        assert server.asked == []
+        assert server.requests == []
         grader = PerCriterionGrader(FakeModel("MET"))
         assert env.evaluate(model=server.model, judge=grader)["reward"] == [1.0] * 8
 
@@ -506,7 +506,7 @@ class TestWhatGoesWrong:
         with budget(dollars=0.0):
             results = env.evaluate(model=model_of(server.model, price=Price(input=1, output=1)))
         assert results.metadata["errors"] == {"BudgetExceeded": 8}
-        assert server.asked == []
+        assert server.requests == []
 
     def test_a_rollout_of_ones_own_may_raise(self, questions, rubric, server):
         """That is its error."""
@@ -686,7 +686,7 @@ async def test_an_evaluation_within_a_budget_needs_the_price_of_the_model() -> N
     with ModelServer("4") as server:
         with budget(dollars=1.0), pytest.raises(BudgetExceeded, match="is not known"):
             await env.evaluate(model=server.model)
-        assert server.asked == []
+        assert server.requests == []
         with budget(dollars=1.0):
             results = await env.evaluate(model=server.model, price=Price(input=0, output=0))
     assert results["reward"] == [1.0]

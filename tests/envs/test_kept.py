@@ -82,7 +82,7 @@ def test_what_failed_is_done_again(questions, rubric, serve, tmp_path):
     assert first.metadata["num_errors"] == 2
     second = env.evaluate(model=server.model, run=tmp_path, resume=True)
     assert second["reward"] == REWARDS
-    assert len(server.asked) == 10
+    assert len(server.requests) == 10
     assert Run.open(tmp_path).summary().failed == 0
 
 
@@ -218,7 +218,7 @@ def test_an_evaluation_that_was_broken_off_goes_on_where_it_was(serve, tmp_path,
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     running.append(process)
     assert process.wait() != 0
-    kept, before = len(lines(folder)), len(server.asked)
+    kept, before = len(lines(folder)), len(server.requests)
     # What was generated and not scored yet is not asked again either.
     waiting = RunFile(folder).select_value("SELECT count(*) FROM generations")
     # Four go at once, and four may have been answered and wait to be written down together.
@@ -227,7 +227,7 @@ def test_an_evaluation_that_was_broken_off_goes_on_where_it_was(serve, tmp_path,
     rows = list(Run.open(folder).rows())
     assert sorted(int(row.example) for row in rows) == list(range(40))
     assert [row.reward for row in rows] == [1.0] * 40
-    assert len(server.asked) - before == 40 - kept - waiting
+    assert len(server.requests) - before == 40 - kept - waiting
     assert Run.open(folder).summary().rollouts == 40
 
 
@@ -257,14 +257,14 @@ def test_a_kill_while_judges_are_asked_loses_no_generation(serve, tmp_path):
                 time.sleep(0.001)
             process.kill()
         waiting = RunFile(folder).select_value("SELECT count(*) FROM generations")
-        rows_before, asked_before = len(lines(folder)), len(server.asked)
+        rows_before, asked_before = len(lines(folder)), len(server.requests)
         assert rows_before < 40
         assert waiting > 0
         # What was neither saved nor judged was in flight when the process was killed.
         in_flight = asked_before - waiting - rows_before
         assert 0 <= in_flight <= 20
         subprocess.run(command, check=True)
-    assert len(server.asked) == 40 + in_flight
+    assert len(server.requests) == 40 + in_flight
     rows = list(Run.open(folder).rows())
     assert [row.reward for row in rows] == [1.0] * 40
     assert all(row.spent_on_model.calls == 1 for row in rows)
@@ -289,7 +289,7 @@ def test_a_judge_that_fails_costs_no_second_generation(serve, tmp_path):
     up.touch()
     second = env.evaluate(model=server.model, run=tmp_path / "run", resume=True)
     assert [output["reward"] for output in second.outputs] == [1.0, 1.0]
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_an_environment_with_objects_in_its_state_generates_again(serve, tmp_path):
@@ -311,4 +311,4 @@ def test_an_environment_with_objects_in_its_state_generates_again(serve, tmp_pat
     (tmp_path / "up").touch()
     done = env.evaluate(model=server.model, run=tmp_path / "run", resume=True)
     assert [output["reward"] for output in done.outputs] == [1.0]
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2

@@ -60,7 +60,7 @@ def test_a_message_that_only_calls_tools_is_sent_back_without_content(serve, kin
     """As null, and not as an empty text."""
     server = serve(says(tool_call("add", a=2, b=2), "4"))
     kind(dataset=ROWS, tools=[add]).evaluate(model=server.model)
-    question, calls, result = server.asked[1].body["messages"]
+    question, calls, result = server.requests[1].body["messages"]
     assert (calls["role"], calls["content"]) == ("assistant", None)
     assert (question["content"], result["content"]) == ("2 + 2?", "4")
 
@@ -106,7 +106,7 @@ def test_a_model_is_told_of_its_tools(serve):
     """With what they are for and what they take."""
     server = serve(says("4"))
     ToolEnv(ROWS, tools=[add]).evaluate(model=server.model)
-    [tool] = server.asked[0].body["tools"]
+    [tool] = server.requests[0].body["tools"]
     assert tool["type"] == "function"
     assert tool["function"]["description"] == "Add two numbers."
     assert tool["function"]["parameters"]["properties"]["a"] == {
@@ -246,7 +246,7 @@ def test_tools_come_and_go(serve):
         env.add_tool(slow_add)
     server = serve(says("4"))
     env.evaluate(model=server.model)
-    names = [tool["function"]["name"] for tool in server.asked[0].body["tools"]]
+    names = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
     assert names == ["slow_add"]
 
 
@@ -255,7 +255,7 @@ def test_without_tools_it_is_one_answer(serve):
     server = serve(says("4"))
     results = ToolEnv(ROWS, rubric=Rubric([right])).evaluate(model=server.model)
     assert results["reward"] == [1.0]
-    assert "tools" not in server.asked[0].body
+    assert "tools" not in server.requests[0].body
 
 
 def test_what_was_called_is_kept_as_json(serve, tmp_path):

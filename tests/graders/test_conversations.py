@@ -68,7 +68,7 @@ def prompt_of(prompt: Any, completion: Any, **options: Any) -> str:
     with ModelServer("MET") as server:
         rubric = Rubric([CRITERION], judge=PerCriterionGrader(model=server.model), **options)
         rubric.score_rollout_sync(prompt=prompt, completion=completion)
-        [asked] = server.asked
+        [asked] = server.requests
         return asked.user
 
 
@@ -242,8 +242,8 @@ def test_a_judge_in_your_own_words_and_a_tournament_read_all_of_it() -> None:
             judge_models=[server.model], template="{prompt}\n{completion}\nYes or no?"
         )
         judge.score_rollout_sync(prompt=SHOP, completion=AGENT)
-        assert "You work for a shop." in server.asked[0].user
-        assert "search_orders(" in server.asked[0].user
+        assert "You work for a shop." in server.requests[0].user
+        assert "search_orders(" in server.requests[0].user
     model = FakeModel(lambda system, user: "FIRST")
     rubric = Rubric([Tournament(PerCriterionGrader(model), "Is careful")])
     rubric.score_rollouts([HEALTH, HEALTH], [AGENT, "No."], ["", ""])
@@ -423,7 +423,8 @@ def test_described_images_have_verdicts_of_their_own(tmp_path: Path) -> None:
         reports = [run(rubric.score([rollout]))[0] for rollout in rollouts]
         assert server.calls == 2
         assert (
-            '<part id="m1.image1">\n(not shown: image/png, 8 bytes, sha256 ' in server.asked[0].user
+            '<part id="m1.image1">\n(not shown: image/png, 8 bytes, sha256 '
+            in server.requests[0].user
         )
     assert [report.shown for report in reports] == ["described"] * 3
     plain = prompt_of(PICTURE, "A cat.", shows="no_media")

@@ -106,7 +106,7 @@ def scored(
 def error_of(*given: Any, **options: Any) -> str:
     """Why a rollout has no score; no endpoint was asked."""
     report, server = scored(*given, **options)
-    assert (report.score, server.asked) == (None, [])
+    assert (report.score, server.requests) == (None, [])
     return report.errors["names_it"]
 
 
@@ -116,7 +116,7 @@ def error_of(*given: Any, **options: Any) -> str:
 def test_an_image_follows_the_text_under_its_address() -> None:
     """In the same message of the user, in a fence of its own, before the criterion; the text says where it belongs."""
     _, server = scored(asking(image()))
-    [system, user] = server.asked[0].body["messages"]
+    [system, user] = server.requests[0].body["messages"]
     first, medium, last, question = user["content"]
     assert system["role"] == "system"
     assert (
@@ -150,7 +150,7 @@ def test_every_criterion_shares_the_media_as_a_prefix() -> None:
         rubric.score_rollout_sync(
             prompt=asking(image(), image(url_of("image/gif"))), completion="It is red."
         )
-        bodies = [asked.body["messages"] for asked in server.asked]
+        bodies = [asked.body["messages"] for asked in server.requests]
     assert len({json.dumps([body[0], body[1]["content"][:-1]]) for body in bodies}) == 1
     assert [part["type"] for part in bodies[0][1]["content"]] == ["text", "image_url"] * 2 + [
         "text",
@@ -189,13 +189,13 @@ def test_media_of_the_response_are_shown_and_are_an_answer() -> None:
     ]
     report, server = scored("Draw it.", said)
     assert report.score == 1.0
-    words = server.asked[0].user
+    words = server.requests[0].user
     assert words.index('<part id="m3.image1">\n(attached below)') < words.index(
         '<part id="m4.image1">\n(attached below)'
     )
     sent = [
         p["image_url"]["url"]
-        for p in server.asked[0].body["messages"][1]["content"]
+        for p in server.requests[0].body["messages"][1]["content"]
         if p["type"] == "image_url"
     ]
     assert sent == [url_of("image/webp"), url_of("image/png")]
@@ -250,7 +250,7 @@ async def test_openai_takes_the_request(kind: str) -> None:
         await asked_about_all(
             model_of(source, None if kind == "http" else "test", media=EVERY, limits=LIMITS)
         )
-        body = dict(server.asked[0].body)
+        body = dict(server.requests[0].body)
     # The SDK's types say what a caller gives, and lists go out for what may be any iterable.
     checked = TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(body)
     assert checked["model"] == "test"
@@ -280,7 +280,7 @@ async def test_anthropic_takes_the_request(kind: str) -> None:
     with ModelServer("MET") as server:
         client = getattr(anthropic, kind)(api_key="k", base_url=server.host)
         await asked_about_all(model_of(client, "claude-sonnet-5", limits=LIMITS), "audio")
-        body = server.asked[0].body
+        body = server.requests[0].body
     content = body["messages"][0]["content"]
     TypeAdapter(MessageCreateParamsNonStreaming).validate_python(body)
     assert [part["type"] for part in content if part["type"] != "text"] == ["image"] * 4 + [
@@ -303,7 +303,7 @@ async def test_google_takes_the_request() -> None:
         genai.Client(api_key="k", http_options={"base_url": server.host}) as client,
     ):
         await asked_about_all(model_of(client, "gemini-3.8-flash", limits=LIMITS))
-        body = server.asked[0].body
+        body = server.requests[0].body
     [content] = [google.Content.model_validate(each) for each in body["contents"]]
     assert [
         (p.inline_data.mime_type, p.inline_data.data) for p in content.parts or () if p.inline_data
@@ -325,8 +325,8 @@ def test_other_graders_show_media_too(grader: Any, most_calls: int) -> None:
         rubric = Rubric([CRITERION], judge=grader(model_of(server.model, media="image")))
         [report] = run(rubric.score([Rollout(prompt=asking(image()), completion="A red square.")]))
         assert (report.errors, report.score is not None) == ({}, True)
-        assert 1 <= len(server.asked) <= most_calls
-        assert all("image_url" in str(asked.body["messages"]) for asked in server.asked)
+        assert 1 <= len(server.requests) <= most_calls
+        assert all("image_url" in str(asked.body["messages"]) for asked in server.requests)
 
 
 # Who takes what
@@ -587,8 +587,8 @@ def test_files_of_an_allowed_folder_are_read(folder: Path, shape: str) -> None:
     with media_access(folder):
         report, server = scored(asking(named[shape]))
     assert report.score == 1.0
-    assert url_of("image/png") in str(server.asked[0].body)
-    assert "cats" not in str(server.asked[0].body)  # the name of a file may give the answer away
+    assert url_of("image/png") in str(server.requests[0].body)
+    assert "cats" not in str(server.requests[0].body)  # the name of a file may give the answer away
 
 
 @pytest.mark.parametrize(
@@ -682,7 +682,7 @@ def test_urls_are_fetched_when_that_is_allowed(web: int) -> None:
     with media_access(urls=True, allow_private=True):
         report, server = scored(asking(image(url)))
     assert report.score == 1.0
-    assert url_of("image/png") in str(server.asked[0].body)
+    assert url_of("image/png") in str(server.requests[0].body)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ async def test_one_call_for_all(rubric_of: Any, serve: Any) -> None:
     server = serve(("MET", "UNMET"))
     grader = PerCriterionOneShotGrader(model=at(server))
     assert (await rubric_of(3, 1).grade("a text", judge=grader)).score == 0.75
-    schema = server.asked[0].body["response_format"]["json_schema"]
+    schema = server.requests[0].body["response_format"]["json_schema"]
     assert (schema["name"], server.calls) == ("OneShotOutput", 1)
 
 
@@ -73,7 +73,7 @@ async def test_prompts_about_one_response_share_their_start(rubric_of: Any, serv
     server = serve("MET")
     text = "A sentence of the response. " * 100
     await rubric_of(*[1] * 10).grade(text, judge=PerCriterionGrader(model=at(server)))
-    users = {asked.user.partition("<criterion_type>")[0] for asked in server.asked}
+    users = {asked.user.partition("<criterion_type>")[0] for asked in server.requests}
     assert len(users) == 1
     assert server.cached_tokens > 0.85 * server.prompt_tokens
 
@@ -105,8 +105,8 @@ async def test_labels_are_asked_for_and_checked(serve: Any) -> None:
     server = serve(warm, faults=[Fault.saying(cool)])
     report = await Rubric([SCALE]).grade("x", judge=PerCriterionGrader(model=at(server)))
     assert (report.report[0].verdict, report.score) == ("warm", 1.0)
-    assert "'cool' is not one of the choices (cold, polite, warm)" in server.asked[1].user
-    assert server.asked[0].body["response_format"]["json_schema"]["name"] == "ChoiceOutput"
+    assert "'cool' is not one of the choices (cold, polite, warm)" in server.requests[1].user
+    assert server.requests[0].body["response_format"]["json_schema"]["name"] == "ChoiceOutput"
 
 
 async def test_labels_never_on_offer_are_an_error(partial_report: Any, serve: Any) -> None:

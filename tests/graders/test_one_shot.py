@@ -165,7 +165,7 @@ async def test_an_empty_reply_is_asked_again(rubric_of: Any) -> None:
     with ModelServer(lambda system, user: next(replies)) as server:
         grader = PerCriterionOneShotGrader(model=server.model)
         report = await rubric_of(3, 1).grade("a text", judge=grader)
-        assert (report.score, len(server.asked)) == (0.75, 2)
+        assert (report.score, len(server.requests)) == (0.75, 2)
 
 
 async def test_a_reply_that_stays_empty_is_an_error(rubric_of: Any, partial_report: Any) -> None:
@@ -173,6 +173,6 @@ async def test_a_reply_that_stays_empty_is_an_error(rubric_of: Any, partial_repo
     with ModelServer({"criteria_evaluations": []}) as server:
         grader = PerCriterionOneShotGrader(model=server.model)
         report = await partial_report(rubric_of(3, 1), grader)
-        assert len(server.asked) > 1
+        assert len(server.requests) > 1
     assert set(report.errors) == {"holds_1", "holds_2"}
     assert (report.score, report.answered, report.asked) == (None, 0, 2)

@@ -426,7 +426,7 @@ async def test_a_criterion_about_a_step_is_asked_where_the_step_is() -> None:
         rubric = Rubric([{"requirement": "The turn is polite", "scope": "step"}], judge=grader)
         [report] = await rubric.score([{"prompt": "Hello", "completion": LONG}])
     assert (report.score, len(report.lines[0].lines)) == (1.0, 60)
-    for asked in server.asked:
+    for asked in server.requests:
         step = re.findall(r"\bm\d+\b", asked.user.rpartition("</response>")[2])[0]
         assert f'<turn id="{step}"' in asked.user
 

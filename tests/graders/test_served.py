@@ -57,7 +57,7 @@ async def test_samples_are_asked_and_kept_each(rubric_of: Any, tmp_path: Path) -
             report = await rubric_of(1).grade("a text", judge=grader)
             assert report.score == pytest.approx(2 / 3)
             assert report.disagreements == {"holds_1": pytest.approx(2 / 3)}
-        assert [asked.body["temperature"] for asked in server.asked] == [1.0] * 3
+        assert [asked.body["temperature"] for asked in server.requests] == [1.0] * 3
 
 
 async def test_more_samples_ask_only_for_the_new_ones(rubric_of: Any, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_log_probabilities_come_over_the_wire(
     """MET with a probability of p is worth p, and UNMET 1 - p."""
     with ModelServer(by_requirement, confidence=confidence) as server:
         report = await rubric_of(1, 1).grade("a text", judge=Expectation(judge(server)))
-        assert server.asked[0].body["top_logprobs"] == 20
+        assert server.requests[0].body["top_logprobs"] == 20
     assert report.metrics == {
         "holds_1": pytest.approx(confidence),
         "holds_2": pytest.approx(1 - confidence),
@@ -103,7 +103,7 @@ async def test_an_endpoint_without_them_gives_verdicts(rubric_of: Any, caplog: A
         grader = Expectation(judge(server))
         first = await rubric_of(1).grade("a text", judge=grader)
         second = await rubric_of(1).grade("another", judge=grader)
-        assert ["logprobs" in asked.body for asked in server.asked] == [True, False, False]
+        assert ["logprobs" in asked.body for asked in server.requests] == [True, False, False]
     assert (first.score, first.disagreements, second.score) == (1.0, {}, 1.0)
     assert "gave no log-probabilities" in caplog.text
 
@@ -138,7 +138,7 @@ async def test_both_orders_of_met_and_unmet_are_held_to_a_schema(rubric_of: Any)
     """Each to one constant schema, in whose order the verdicts are listed."""
     with ModelServer(lambda system, user: in_form(user, "MET")) as server:
         report = await rubric_of(1, 1).grade("a text", judge=Swapped(judge(server)))
-        schemas = [asked.body["response_format"]["json_schema"] for asked in server.asked]
+        schemas = [asked.body["response_format"]["json_schema"] for asked in server.requests]
     assert report.disagreements == {"holds_1": 0.0, "holds_2": 0.0}
     assert sorted(s["name"] for s in schemas) == ["PerCriterionOutput"] * 2 + ["TurnedOutput"] * 2
     turned = next(s for s in schemas if s["name"] == "TurnedOutput")
@@ -174,10 +174,10 @@ async def test_batches_share_their_schema_and_prefix(rubric_of: Any) -> None:
         grader = PerBatchGrader(model=model_of(server.model, limits=LIMITS), size=2)
         report = await rubric_of(*[1] * 6).grade("a text " * 50, judge=grader)
         assert (report.score, server.calls) == (0.5, 3)
-        assert {a.body["response_format"]["json_schema"]["name"] for a in server.asked} == {
+        assert {a.body["response_format"]["json_schema"]["name"] for a in server.requests} == {
             "OneShotOutput"
         }
-        assert len({asked.user.partition("<criteria>")[0] for asked in server.asked}) == 1
+        assert len({asked.user.partition("<criteria>")[0] for asked in server.requests}) == 1
 
 
 async def test_anchors_are_part_of_the_shared_start(rubric_of: Any) -> None:
@@ -187,7 +187,7 @@ async def test_anchors_are_part_of_the_shared_start(rubric_of: Any) -> None:
         grader = Anchored(judge(server), anchors)
         for text in ("one text", "another text"):
             await rubric_of(1, 1).grade(text, judge=grader)
-        assert len({asked.system for asked in server.asked}) == 1
+        assert len({asked.system for asked in server.requests}) == 1
         assert server.cached_tokens > 0.6 * server.prompt_tokens
 
 

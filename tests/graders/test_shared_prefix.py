@@ -75,13 +75,13 @@ async def test_all_but_the_question_is_the_same_in_every_byte(serve: Any) -> Non
     """System prompt, query and response, in this order; the criterion ends the prompt."""
     server = serve("MET")
     await grade(server)
-    assert len({asked.system for asked in server.asked}) == 1
-    shared = {asked.user.partition("<criterion_type>")[0] for asked in server.asked}
+    assert len({asked.system for asked in server.requests}) == 1
+    shared = {asked.user.partition("<criterion_type>")[0] for asked in server.requests}
     assert len(shared) == 1
     [opening] = shared
     assert opening.startswith("<query>Does it?</query>\n\n[material ")
     assert TEXT in opening
-    assert {asked.user.rpartition("</")[2] for asked in server.asked} == {"criterion>"}
+    assert {asked.user.rpartition("</")[2] for asked in server.requests} == {"criterion>"}
 
 
 async def test_one_call_goes_ahead_of_the_rest(serve: Any) -> None:
@@ -192,7 +192,7 @@ async def test_a_provider_that_wants_breakpoints_gets_one(
     model = model_of("anthropic/claude-test", api_key="s3cret", limits=LIMITS)
     await Rubric(CRITERIA).grade(TEXT, PerCriterionGrader(model=model), "Does it?")
     marked = []
-    for asked in server.asked:
+    for asked in server.requests:
         [turn] = asked.body["messages"]
         *shared, question = turn["content"]
         assert question["text"].startswith("<criterion_type>")

@@ -52,7 +52,7 @@ def results(server: ModelServer) -> list[str]:
     """Return the results of tools in the last request."""
     return [
         message["content"]
-        for message in server.asked[-1].body["messages"]
+        for message in server.requests[-1].body["messages"]
         if message["role"] == "tool"
     ]
 
@@ -87,7 +87,7 @@ def test_a_judge_calls_tools_and_then_answers(folder):
         line.reason
         == "It is there. (looked at: list_files(), search_files(text: x =), read_file(path: a.py))"
     )
-    bodies = [asked.body for asked in server.asked]
+    bodies = [asked.body for asked in server.requests]
     assert len(bodies) == 3
     for before, after in pairwise(bodies):
         assert after["messages"][: len(before["messages"])] == before["messages"]
@@ -106,7 +106,7 @@ def test_the_last_turn_asks_for_the_verdict_and_allows_no_tool(folder):
     with ModelServer(turns) as server:
         line = judged(server, [Workspace(folder)], limits=LookLimits(turns=3))
     assert line.verdict == "UNMET"
-    last, before = server.asked[-1].body, server.asked[-2].body
+    last, before = server.requests[-1].body, server.requests[-2].body
     assert (last["tool_choice"], last["tools"]) == ("none", before["tools"])
     assert "response_format" in last
     assert "response_format" not in before
@@ -117,7 +117,7 @@ def test_a_reply_without_a_verdict_is_followed_by_a_request_for_one(folder):
     """A reply without a verdict is followed by a request with the schema."""
     with ModelServer(script("I have seen enough.", verdict())) as server:
         assert judged(server, [Workspace(folder)]).verdict == "MET"
-    assert [message["role"] for message in server.asked[-1].body["messages"]][-2:] == [
+    assert [message["role"] for message in server.requests[-1].body["messages"]][-2:] == [
         "assistant",
         "user",
     ]
@@ -356,7 +356,7 @@ def test_it_works_with_anthropic_messages(folder, monkeypatch):
             [Workspace(folder)], model="anthropic/claude-test", limits=LookLimits(turns=3)
         )
         assert RUBRIC.grade_sync("Done.", judge).report[0].verdict == "MET"
-    first, second, last = [asked.body for asked in server.asked]
+    first, second, last = [asked.body for asked in server.requests]
     assert [tool["name"] for tool in last["tools"]] == [
         "list_files",
         "read_file",
@@ -456,7 +456,7 @@ def test_images_are_shown_by_their_address_or_path(folder):
         "(the image look6 follows)",
         "ValueError: there is no image 'm1.image2': did you mean 'm1.image1'?",
     ]
-    shown = server.asked[-1].body["messages"][-1]
+    shown = server.requests[-1].body["messages"][-1]
     assert [part["type"] for part in shown["content"]] == [
         "text",
         "image_url",

@@ -207,7 +207,7 @@ class TestWithAModel:
         with ModelServer(json.dumps({"reason": "r", "requirements": ["Is good"]})) as server:
             fixed = fix_rubric(path, model=server.model)
         assert server.calls == 2
-        assert "'Is good' is no better: 'good' means something else" in server.asked[1].user
+        assert "'Is good' is no better: 'good' means something else" in server.requests[1].user
         assert not fixed.diff
         assert fixed.notes[0].startswith("is_clear: ")
 

@@ -28,7 +28,7 @@ async def test_a_verdict_is_the_input_of_a_tool(claude: Any, question: Any) -> N
     server, model = claude("UNMET")
     reply = await model(question(schema=PerCriterionOutput))
     assert reply.value.criterion_status == "UNMET"
-    body = server.asked[0].body
+    body = server.requests[0].body
     assert body["tool_choice"] == {"type": "tool", "name": "reply"}
     assert list(body["tools"][0]["input_schema"]["properties"]) == [
         "explanation",
@@ -40,7 +40,7 @@ async def test_the_cache_breakpoint_follows_the_shared_part(claude: Any, questio
     """It precedes the criterion, so that the next criterion reads the rest from the cache."""
     server, model = claude("hello")
     await model(question())
-    body = server.asked[0].body
+    body = server.requests[0].body
     assert body["system"] == [{"type": "text", "text": "You judge."}]
     [turn] = body["messages"]
     assert [("cache_control" in part, part["text"]) for part in turn["content"]] == [
@@ -63,9 +63,9 @@ async def test_the_key_and_the_version_are_in_the_headers(claude: Any, question:
     """Without a limit in the request, the default token limit is sent."""
     server, model = claude("hello")
     await model(question())
-    headers = server.asked[0].headers
+    headers = server.requests[0].headers
     assert (headers["x-api-key"], headers["anthropic-version"]) == ("s3cret", "2023-06-01")
-    assert server.asked[0].body["max_tokens"] == 4096
+    assert server.requests[0].body["max_tokens"] == 4096
 
 
 async def test_a_cut_off_message_is_an_error(claude: Any, question: Any) -> None:
@@ -83,8 +83,8 @@ async def test_an_endpoint_without_tools_gets_the_schema_in_words(
     for _ in range(2):
         reply = await model(question(schema=PerCriterionOutput, sample=_))
     assert reply.value.criterion_status == "MET"
-    assert ["tools" in asked.body for asked in server.asked] == [True, False, False]
-    assert "JSON schema" in server.asked[-1].system
+    assert ["tools" in asked.body for asked in server.requests] == [True, False, False]
+    assert "JSON schema" in server.requests[-1].system
 
 
 async def test_stop_is_sent_as_stop_sequences(
@@ -93,5 +93,5 @@ async def test_stop_is_sent_as_stop_sequences(
     server, _ = claude("hello")
     model = model_of("anthropic/claude-test", stop=["END"])
     await model(question())
-    assert server.asked[0].body["stop_sequences"] == ["END"]
-    assert "stop" not in server.asked[0].body
+    assert server.requests[0].body["stop_sequences"] == ["END"]
+    assert "stop" not in server.requests[0].body

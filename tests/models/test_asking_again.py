@@ -18,8 +18,8 @@ async def test_an_unreadable_reply_is_asked_for_again(
     """With what was wrong, after the same prompt; the second reply counts, and both are paid."""
     server = serve("MET", faults=[Fault.saying("The criterion is met.")])
     reply = await model_at(server, price=Price(1.0, 1.0))(question(**SCHEMA))
-    assert (reply.value.criterion_status, len(server.asked)) == ("MET", 2)
-    first, second = (asked.body["messages"] for asked in server.asked)
+    assert (reply.value.criterion_status, len(server.requests)) == ("MET", 2)
+    first, second = (asked.body["messages"] for asked in server.requests)
     assert second[: len(first)] == first
     assert second[-2] == {"role": "assistant", "content": "The criterion is met."}
     assert "cannot be used" in second[-1]["content"]
@@ -36,7 +36,7 @@ async def test_it_is_asked_again_once(serve: Any, model_at: Any, question: Any) 
     server = serve(faults=[Fault.saying("no")] * 5)
     with budget() as spent, pytest.raises(Unreadable, match="asked twice"):
         await model_at(server, price=Price(1.0, 1.0))(question(**SCHEMA))
-    assert len(server.asked) == spent.calls == 2
+    assert len(server.requests) == spent.calls == 2
     assert spent.usage.prompt == server.prompt_tokens
     assert spent.cost > 0
     assert spent.errors == {"Unreadable": 1}
@@ -60,7 +60,7 @@ async def test_nothing_under_a_schema_is_asked_for_in_words(
     """Some endpoints write nothing when they have to keep to a schema."""
     server = serve("MET", faults=[Fault.saying("")])
     assert (await model_at(server)(question(**SCHEMA))).value.criterion_status == "MET"
-    assert ["response_format" in asked.body for asked in server.asked] == [True, False]
+    assert ["response_format" in asked.body for asked in server.requests] == [True, False]
 
 
 async def test_what_a_model_wrote_fills_no_template(
@@ -69,4 +69,4 @@ async def test_what_a_model_wrote_fills_no_template(
     """Its braces stay as they are."""
     server = serve("MET", faults=[Fault.saying("{schema} {problem} {0}")])
     assert (await model_at(server)(question(**SCHEMA))).value.criterion_status == "MET"
-    assert "{schema} {problem} {0}" in server.asked[1].user
+    assert "{schema} {problem} {0}" in server.requests[1].user

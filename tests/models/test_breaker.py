@@ -162,7 +162,7 @@ async def test_an_endpoint_that_is_down_stops_being_asked(
     )
     assert all(isinstance(result, Overloaded) for result in results)
     assert any(isinstance(result, CircuitOpen) for result in results)
-    assert len(server.asked) < 16
+    assert len(server.requests) < 16
 
 
 async def test_an_endpoint_that_comes_back_answers_everybody(
@@ -224,7 +224,7 @@ async def test_a_burst_of_errors_causes_one_short_pause(
     model = model_at(server, limits=Limits(concurrency=16))
     replies = await asyncio.gather(*(model(question(str(n))) for n in range(64)))
     assert {reply.text for reply in replies} == {"hello"}
-    assert len(server.asked) <= 64 + 16 + 1
+    assert len(server.requests) <= 64 + 16 + 1
 
 
 @pytest.mark.parametrize("bad", [64, 250])

@@ -160,7 +160,7 @@ async def test_a_run_ends_at_its_deadline(serve: Any, model_at: Any, question: A
             *(model(question(str(n))) for n in range(3)), return_exceptions=True
         )
     assert [type(result) for result in results] == [DeadlineExceeded] * 3
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("wrong", [{"dollars": -1}, {"seconds": float("nan")}], ids=str)
@@ -181,7 +181,7 @@ async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(
     grader = PerCriterionGrader(model=model)
     with dry_run() as plan:
         await rubric.score(rollouts, judge=grader)
-    assert (plan.calls, len(server.asked)) == (12, 0)
+    assert (plan.calls, len(server.requests)) == (12, 0)
     with budget() as spent:
         await rubric.score(rollouts, judge=grader)
     assert spent.calls == 12
@@ -313,10 +313,10 @@ async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
     rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(5)]
     with dry_run() as expected:
         await rubric.score(rollouts, judge=grader)
-    assert server.asked == []
+    assert server.requests == []
     with budget() as spent:
         await rubric.score(rollouts, judge=grader)
-    assert len(server.asked) <= expected.most_calls
+    assert len(server.requests) <= expected.most_calls
     assert spent.cost <= expected.most_cost
     assert expected.calls == 20  # of each text two questions, and before each the guard's
 

@@ -12,7 +12,7 @@ from assay.models.http import FetchError, fetch_url
 
 class _Site(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.server.requests.append(self.path)  # type: ignore[attr-defined]
         body, status, headers = b"the page", 200, {"Content-Type": "text/plain; charset=utf-8"}
         if self.path.startswith("/to/"):
             status, headers = 302, {"Location": self.path.removeprefix("/to/")}
@@ -37,7 +37,7 @@ class _Site(BaseHTTPRequestHandler):
 def site() -> Iterator[ThreadingHTTPServer]:
     """A site on this machine, which is no public address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
-    server.asked, server.stop = [], threading.Event()  # type: ignore[attr-defined]
+    server.requests, server.stop = [], threading.Event()  # type: ignore[attr-defined]
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
@@ -79,7 +79,7 @@ async def test_an_address_that_is_not_public_is_never_asked(site, host, said):
     """Neither by its number, in whatever spelling, nor by a name that stands for it."""
     with pytest.raises(FetchError, match=said):
         await fetch_url(_url(site, host=host).replace("http:", "https:"), seconds=5)
-    assert site.asked == []
+    assert site.requests == []
 
 
 @pytest.mark.parametrize(

@@ -551,7 +551,7 @@ with ModelServer("hello", faults=lambda call: Fault.hanging() if call == 1 else 
     async def parent():
         await model(Request.of("s", "first"))
         hanging = asyncio.ensure_future(model(Request.of("s", "hangs")))
-        while len(server.asked) < 2:
+        while len(server.requests) < 2:
             await asyncio.sleep(0.01)
         child = os.fork()
         if child == 0:

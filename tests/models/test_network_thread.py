@@ -181,7 +181,7 @@ server.__enter__()
 grader = PerCriterionGrader(model=model_of(server.model))
 rubric.grade_sync("answered", grader)
 threading.Thread(target=rubric.grade_sync, args=("hangs", grader), daemon=True).start()
-while len(server.asked) < 2:
+while len(server.requests) < 2:
     time.sleep(0.01)
 print("done")
 """

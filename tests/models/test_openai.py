@@ -37,7 +37,7 @@ async def test_neighbours_of_one_role_are_one_message(
     model = model_at(server)
     for words in ("Is it even?", "Is it odd?"):
         await model(question(words))
-    assert [asked.body["messages"] for asked in server.asked] == [
+    assert [asked.body["messages"] for asked in server.requests] == [
         [
             {"role": "system", "content": "You judge."},
             {"role": "user", "content": f"<response>4</response>\n{words}"},
@@ -52,7 +52,7 @@ async def test_the_schema_goes_along_strict_and_reason_first(
     """Models write fields in the order of the schema, so the reason comes before the verdict."""
     server = serve("MET")
     await model_at(server)(question(schema=PerCriterionOutput))
-    sent = server.asked[0].body["response_format"]
+    sent = server.requests[0].body["response_format"]
     assert (sent["type"], sent["json_schema"]["strict"]) == ("json_schema", True)
     schema = sent["json_schema"]["schema"]
     assert list(schema["properties"]) == ["explanation", "criterion_status"]
@@ -77,7 +77,7 @@ async def test_settings_go_along_only_when_given(serve: Any, model_at: Any, ques
     model = model_at(server)
     await model(question(temperature=None))
     await model(question(temperature=0.5, max_tokens=9, seed=7, logprobs=3))
-    fields = [set(asked.body) - {"model", "messages"} for asked in server.asked]
+    fields = [set(asked.body) - {"model", "messages"} for asked in server.requests]
     assert fields == [set(), {"temperature", "max_tokens", "seed", "logprobs", "top_logprobs"}]
 
 
@@ -95,7 +95,10 @@ async def test_the_key_goes_in_its_header(serve: Any, model_at: Any, question: A
     server = serve("hello")
     await model_at(server, api_key="s3cret")(question())
     await model_at(server)(question())
-    assert [asked.headers.get("authorization") for asked in server.asked] == ["Bearer s3cret", None]
+    assert [asked.headers.get("authorization") for asked in server.requests] == [
+        "Bearer s3cret",
+        None,
+    ]
 
 
 async def test_further_parameters_go_with_every_call(
@@ -105,7 +108,7 @@ async def test_further_parameters_go_with_every_call(
     server = serve("hello")
     model = model_at(server, reasoning_effort="low")
     await model(question())
-    assert server.asked[0].body["reasoning_effort"] == "low"
+    assert server.requests[0].body["reasoning_effort"] == "low"
     assert model.id == f"{server.model}?reasoning_effort='low'"
 
 
@@ -115,7 +118,7 @@ async def test_half_a_character_can_be_asked_about(
     """A model under test may write a lone surrogate."""
     server = serve("hello")
     await model_at(server)(question("half \ud83d of it"))
-    assert "half" in server.asked[0].user
+    assert "half" in server.requests[0].user
 
 
 async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: Any) -> None:
@@ -124,7 +127,7 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
     server = serve(faults=[Fault.truncated(whole)])
     with pytest.raises(Truncated, match="cut off after 12 tokens"):
         await model_at(server)(question(schema=PerCriterionOutput))
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -176,7 +179,7 @@ async def test_a_judge_is_told_what_fields_mean_and_no_docstring(
     server = serve("MET", refuses=refuses)
     with contextlib.suppress(Unreadable):
         await model_at(server)(question(schema=schema))
-    sent = json.dumps(server.asked[-1].body)
+    sent = json.dumps(server.requests[-1].body)
     assert ">>>" not in sent
     assert not [line for line in docstrings(schema) if line in sent]
     assert "Why, in one to three sentences" in sent or "One entry for every criterion" in sent
@@ -225,7 +228,7 @@ async def test_a_reply_that_the_endpoint_broke_off_is_asked_for_again(
     """The second attempt is answered."""
     server = serve("UNMET", faults=[ending(reason)])
     reply = await model_at(server)(question(schema=PerCriterionOutput))
-    assert (reply.value.criterion_status, len(server.asked)) == ("UNMET", 2)
+    assert (reply.value.criterion_status, len(server.requests)) == ("UNMET", 2)
 
 
 async def test_a_score_that_was_cut_is_asked_for_again_and_not_mended(

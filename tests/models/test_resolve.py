@@ -21,7 +21,7 @@ async def test_a_providers_name_finds_its_address_and_key(
     monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/")
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
     await model_of("openai/gpt-5-mini")(question(max_tokens=9))
-    [asked] = server.asked
+    [asked] = server.requests
     assert (asked.body["model"], asked.headers["authorization"]) == ("gpt-5-mini", "Bearer s3cret")
     assert asked.body["max_completion_tokens"] == 9
 
@@ -59,7 +59,10 @@ async def test_no_address_gets_another_ones_key(
     await model_of(server.model)(question("one"))
     monkeypatch.setenv("ASSAY_API_KEY", "mine")
     await model_of(server.model)(question("two"))
-    assert [asked.headers.get("authorization") for asked in server.asked] == [None, "Bearer mine"]
+    assert [asked.headers.get("authorization") for asked in server.requests] == [
+        None,
+        "Bearer mine",
+    ]
 
 
 WRONG = {

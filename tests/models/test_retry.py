@@ -49,7 +49,7 @@ async def test_what_may_do_better_is_tried_again(
     await model(question("how fast are you?"))
     with budget() as spent:
         reply = await model(question())
-    assert (reply.text, len(server.asked)) == ("hello", 4)
+    assert (reply.text, len(server.requests)) == ("hello", 4)
     assert (spent.calls, spent.retries, spent.errors) == (1, 2, {})
 
 
@@ -60,7 +60,7 @@ async def test_a_call_that_hangs_is_given_up_and_tried_again(
     server = serve("hello", faults=[Fault.hanging()])
     model = model_at(server, limits=Limits(timeout=0.2))
     assert (await model(question())).text == "hello"
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_a_call_that_always_hangs_is_an_error(
@@ -93,7 +93,7 @@ async def test_the_last_failure_is_told(
     await model(question("how fast are you?"))
     with pytest.raises(error, match="after 3 tries"):
         await model(question())
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
 
 
 async def test_a_wait_beyond_the_deadline_is_not_waited_for(
@@ -113,7 +113,7 @@ async def test_money_that_has_run_out_is_no_rate_limit(
     server = serve(faults=[broke] * 2)
     with pytest.raises(Refused, match="insufficient_quota"):
         await model_at(server)(question())
-    assert len(server.asked) == 2  # one of them is a harmless request
+    assert len(server.requests) == 2  # one of them is a harmless request
 
 
 def free_port() -> int:
@@ -163,11 +163,11 @@ async def test_the_first_refusal_of_an_endpoint_ends_all_calls(
     errors = await asyncio.gather(*calls, return_exceptions=True)
     assert {(type(error), getattr(error, "status", 0)) for error in errors} == {(Refused, status)}
     assert all("who are you?" in str(error) for error in errors)
-    sent = len(server.asked)
+    sent = len(server.requests)
     assert sent < 15  # four at once, a harmless request, and those that are sent meanwhile
     with pytest.raises(Refused, match="who are you"):
         await model(question("one more"))
-    assert len(server.asked) == sent
+    assert len(server.requests) == sent
 
 
 async def test_a_refusal_of_one_model_is_not_that_of_another(
@@ -192,7 +192,7 @@ async def test_a_refusal_of_one_text_ends_no_other_call(
     calls = [model(question(str(n))) for n in range(5)]
     replies = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(reply, Refused) for reply in replies) == 1
-    assert len(server.asked) == 5 + probes
+    assert len(server.requests) == 5 + probes
 
 
 class Firewall(BaseHTTPRequestHandler):
@@ -273,7 +273,7 @@ async def test_a_refusal_of_all_calls_holds_for_five_seconds(
     monkeypatch.setattr(availability, "_clock", lambda: refused_at + seconds)
     with suppress(Refused):
         await model(question("two"))
-    assert len(server.asked) == asked
+    assert len(server.requests) == asked
 
 
 @pytest.fixture

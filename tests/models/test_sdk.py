@@ -42,8 +42,8 @@ async def test_a_client_with_a_name_is_a_model(serve: Any, client_at: Any, quest
     assert (reply.usage.prompt, reply.model) == (server.prompt_tokens, "gpt-test-2026-01-01")
     assert any(token.text == "MET" for token in reply.logprobs)
     assert reply.cost > 0
-    assert server.asked[0].body["response_format"]["type"] == "json_schema"
-    assert server.asked[0].headers["authorization"] == "Bearer s3cret"
+    assert server.requests[0].body["response_format"]["type"] == "json_schema"
+    assert server.requests[0].headers["authorization"] == "Bearer s3cret"
 
 
 async def test_it_has_the_id_and_the_limits_of_its_endpoint(serve: Any, client_at: Any) -> None:
@@ -62,7 +62,7 @@ async def test_our_retries_are_made_and_not_its_own(
     await model(question("how fast are you?"))
     with pytest.raises(RateLimited, match="after 3 tries"):
         await model(question())
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
 
 
 FAULTS = {

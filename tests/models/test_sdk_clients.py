@@ -99,7 +99,7 @@ async def test_every_client_asks_its_own_path_in_its_own_form(
     assert reply.value.criterion_status == "MET"
     assert (reply.usage.prompt, reply.model) == (server.prompt_tokens, "test-2026-01-01")
     assert reply.cost > 0
-    [asked] = server.asked
+    [asked] = server.requests
     assert (asked.system, asked.user) == ("You judge.", "<response>4</response>\nIs it even?")
     sync = kind.removeprefix("Async").removesuffix(".aio")
     assert (asked.path, set(asked.body)) == SENT[sync]
@@ -126,7 +126,7 @@ async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any) ->
     for error in (Refused, RateLimited, Overloaded, Overloaded, Truncated):
         with pytest.raises(error):
             await model(question(schema=PerCriterionOutput))
-    assert len(server.asked) == len(plan)
+    assert len(server.requests) == len(plan)
 
 
 @pytest.mark.parametrize("kind", ["OpenAI", "AsyncAnthropic"], indirect=True)
@@ -135,7 +135,7 @@ async def test_a_refused_temperature_is_left_out(serve: Any, client_at: Any, que
     server = serve("MET", refuses=("temperature",))
     model = model_of(client_at(server), "test", limits=LIMITS)
     assert (await model(question(schema=PerCriterionOutput))).value.criterion_status == "MET"
-    assert "temperature" not in server.asked[-1].body
+    assert "temperature" not in server.requests[-1].body
 
 
 def test_a_client_serves_one_event_loop_after_another(serve: Any, client_at: Any) -> None:
@@ -164,7 +164,7 @@ async def test_log_probabilities_come_from_googles_client(serve: Any, question: 
         reply = await model_of(client, "test", limits=LIMITS)(question(logprobs=2, max_tokens=9))
     [token] = [token for token in reply.logprobs if token.text == "MET"]
     assert token.alternatives == pytest.approx({"MET": -0.2231, "UNMET": -1.6094}, abs=1e-3)
-    assert server.asked[0].body["generationConfig"]["maxOutputTokens"] == 9
+    assert server.requests[0].body["generationConfig"]["maxOutputTokens"] == 9
 
 
 async def test_a_prompt_that_google_blocks_is_refused(serve: Any, question: Any) -> None:
@@ -269,4 +269,4 @@ async def test_the_variables_of_the_sdks_name_the_address(
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.host)
     await model_of("gemini/gemini-2.5-flash", limits=LIMITS)(question())
     paths = ["/v1/messages", "/v1beta/openai/chat/completions"]
-    assert [asked.path for asked in server.asked] == paths
+    assert [asked.path for asked in server.requests] == paths

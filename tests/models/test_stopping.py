@@ -33,7 +33,7 @@ async def test_a_cancelled_run_sends_nothing_more_and_frees_its_slots(
     limits = Limits(concurrency=3, deadline=3600, outage=3600)
     grader = PerCriterionGrader(model=model_at(server, limits=limits))
     run = asyncio.ensure_future(RUBRIC.score(ROLLOUTS, judge=grader))
-    while len(server.asked) < 3:  # noqa: ASYNC110 - the server has a loop of its own
+    while len(server.requests) < 3:  # noqa: ASYNC110 - the server has a loop of its own
         await asyncio.sleep(0.005)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -42,9 +42,9 @@ async def test_a_cancelled_run_sends_nothing_more_and_frees_its_slots(
     async with asyncio.timeout(60):
         while (limiter.active, limiter.waiting) != (0, 0):  # noqa: ASYNC110 - another thread's
             await asyncio.sleep(0.005)
-    sent = len(server.asked)
+    sent = len(server.requests)
     await asyncio.sleep(0.4)
-    assert len(server.asked) == sent
+    assert len(server.requests) == sent
     server.fault = lambda call: None
     reports = await RUBRIC.score(ROLLOUTS, judge=grader)
     assert [report.score for report in reports] == [1.0] * 4
@@ -63,7 +63,7 @@ with ModelServer(faults=lambda call: Fault.hanging()) as server:
 
     async def main():
         async def tell():
-            while len(server.asked) < 5:
+            while len(server.requests) < 5:
                 await asyncio.sleep(0.01)
             print("asking", flush=True)
         telling = asyncio.ensure_future(tell())

@@ -13,7 +13,7 @@ SCHEMA = {"schema": PerCriterionOutput}
 
 
 def fields(server: Any, name: str) -> list[bool]:
-    return [name in asked.body for asked in server.asked]
+    return [name in asked.body for asked in server.requests]
 
 
 async def test_without_schemas_the_reply_is_asked_for_in_words(
@@ -25,8 +25,8 @@ async def test_without_schemas_the_reply_is_asked_for_in_words(
     for words in ("one", "two"):
         assert (await model(question(words, **SCHEMA))).value.criterion_status == "MET"
     assert fields(server, "response_format") == [True, False, False]
-    assert server.asked[1].system == server.asked[2].system
-    assert '"criterion_status"' in server.asked[2].system
+    assert server.requests[1].system == server.requests[2].system
+    assert '"criterion_status"' in server.requests[2].system
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ async def test_a_limit_goes_by_the_name_that_is_taken(
     """Newer endpoints refuse the older name."""
     server = serve("hello", refuses=("max_tokens",))
     await model_at(server)(question(max_tokens=50))
-    assert server.asked[-1].body["max_completion_tokens"] == 50
+    assert server.requests[-1].body["max_completion_tokens"] == 50
 
 
 async def test_two_complaints_are_met_one_after_the_other(
@@ -66,7 +66,7 @@ async def test_two_complaints_are_met_one_after_the_other(
     model = model_at(server)
     await model(question("one", **SCHEMA))
     await model(question("two", **SCHEMA))
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
     assert not fields(server, "temperature")[-1]
     assert not fields(server, "response_format")[-1]
 
@@ -104,7 +104,7 @@ async def test_a_wrong_key_is_not_tried_around(
     server = serve("MET", faults=[Fault.refusing("who are you?", status)] * 2)
     with pytest.raises(Refused, match=f"refused the request \\({status}\\)"):
         await model_at(server)(question(**SCHEMA))
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_a_failure_that_blames_the_schema_is_a_complaint(
@@ -127,8 +127,8 @@ async def test_a_reasoning_model_is_not_sent_what_it_refuses(
     """Its name is enough: no call is spent on finding out."""
     server = serve("MET", refuses=("temperature", "max_tokens"), name=name)
     await model_at(server)(question(max_tokens=50, **SCHEMA))
-    assert len(server.asked) == 1
-    assert server.asked[0].body["max_completion_tokens"] == 50
+    assert len(server.requests) == 1
+    assert server.requests[0].body["max_completion_tokens"] == 50
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_other_models_are_sent_a_temperature(
     """A judge without one is not steady."""
     server = serve("MET", name=name)
     await model_at(server)(question(**SCHEMA))
-    assert server.asked[0].body["temperature"] == 0.0
+    assert server.requests[0].body["temperature"] == 0.0
 
 
 async def test_a_refused_parameter_is_learned_by_all_calls_that_wait(

@@ -23,7 +23,7 @@ async def test_neighbours_of_one_role_are_joined_only_for_a_judge():
         model = model_of(server.model)
         await model(Request(CHAT))
         await model(Request(CHAT, verbatim=True))
-    assert [len(asked.body["messages"]) for asked in server.asked] == [1, 2]
+    assert [len(asked.body["messages"]) for asked in server.requests] == [1, 2]
 
 
 @pytest.mark.parametrize("fault", [Fault.truncated("half a"), Fault.saying("half a")])
@@ -42,8 +42,8 @@ async def test_tools_are_offered_and_called():
     assert reply.text == ""
     assert reply.tool_calls == (ToolCall("half", '{"n": 4}', "call_1_0"),)
     function = {"name": "half", "description": "Halve a number.", "parameters": SCHEMA}
-    assert server.asked[0].body["tools"] == [{"type": "function", "function": function}]
-    assert "tools" not in server.asked[1].body
+    assert server.requests[0].body["tools"] == [{"type": "function", "function": function}]
+    assert "tools" not in server.requests[1].body
 
 
 async def test_anthropic_is_told_in_its_own_way(monkeypatch):
@@ -67,7 +67,7 @@ async def test_anthropic_is_told_in_its_own_way(monkeypatch):
             await model(Request(chat, tools=(HALF._replace(name="reply"),), verbatim=True))
     assert (reply.text, reply.tool_calls[0].name) == ("", "half")
     assert json.loads(reply.tool_calls[0].arguments) == {"n": 2}
-    body = server.asked[0].body
+    body = server.requests[0].body
     described = {"name": "half", "description": "Halve a number.", "input_schema": SCHEMA}
     assert body["tools"] == [described]
     assert body["messages"][1]["content"] == [

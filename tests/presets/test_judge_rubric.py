@@ -409,7 +409,7 @@ class TestWhoIsAsked:
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         assert (await scored(JudgeRubric(judge_models="gpt-4", template=TEN))).score == 0.8
-        assert server.asked[0].body["model"] == "gpt-4"
+        assert server.requests[0].body["model"] == "gpt-4"
 
     async def test_sampling_arguments_go_into_every_call(self, serve: Any) -> None:
         """Under the names that the endpoint knows; None leaves one to the endpoint."""
@@ -420,14 +420,14 @@ class TestWhoIsAsked:
             judge_sampling_args={"temperature": 0.7, "max_tokens": 9, "top_p": 0.5, "stop": None},
         )
         await scored(rubric)
-        body = server.asked[0].body
+        body = server.requests[0].body
         assert (body["temperature"], body["max_tokens"], body["top_p"]) == (0.7, 9, 0.5)
         assert "stop" not in body
         quiet = JudgeRubric(
             judge_model=server.model, template=TEN, judge_sampling_args={"temperature": None}
         )
         await scored(quiet)
-        assert "temperature" not in server.asked[1].body
+        assert "temperature" not in server.requests[1].body
 
     async def test_a_model_made_by_hand_is_taken_as_it_is(self, serve: Any, tmp_path: Any) -> None:
         """With a cache of its own: the second rubric asks nobody."""

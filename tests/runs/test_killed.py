@@ -65,7 +65,7 @@ def test_a_kill_repeats_only_the_judge_calls_in_flight(tmp_path):
     seed = random.SystemRandom().randrange(10**9)
     with ModelServer(is_even, latency=0.005) as server:
         assert run_program(tmp_path / "killed", 300, KILLS, seed, server.model) == 300, seed
-        call_count = len(server.asked)
+        call_count = len(server.requests)
         assert run_program(tmp_path / "whole", 300, 0, seed, server.model) == 300
     assert read_rows(tmp_path / "killed") == read_rows(tmp_path / "whole"), seed
     assert 300 <= call_count <= 300 + 8 * KILLS, seed

@@ -92,13 +92,13 @@ def test_spending_before_a_kill_is_counted(tmp_path):
         command = [sys.executable, "-c", PROGRAM, server.model, str(tmp_path / "run"), "100000"]
         process = subprocess.Popen(command, env=os.environ | {"ASSAY_CACHE": str(tmp_path)})
         deadline = time.monotonic() + 60
-        while len(server.asked) < 100 and time.monotonic() < deadline:
+        while len(server.requests) < 100 and time.monotonic() < deadline:
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()
         spent = Run.open(tmp_path / "run").spent()
         dollars = (server.prompt_tokens + server.completion_tokens) / 1000
-    assert len(server.asked) >= 100
+    assert len(server.requests) >= 100
     assert spent.cost >= dollars - 1e-6
     rows_alone = sum(row.spent.cost for row in Run.open(tmp_path / "run").rows())
     assert rows_alone < spent.cost

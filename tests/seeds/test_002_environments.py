@@ -71,7 +71,7 @@ def test_evaluate_model_performance(vf_env, openai_client):
     assert results["reasoning_steps_reward"] == [0.4] * 5
     assert results["reward"][:4] == [pytest.approx(0.76)] * 4
     assert 0.16 < results["reward"][4] < 0.26
-    assert openai_client.server.asked[0].body["model"] == "gpt-4"
+    assert openai_client.server.requests[0].body["model"] == "gpt-4"
 
 
 def test_generate_training_data_with_rewards(vf_env, openai_client):

@@ -59,8 +59,8 @@ def test_a_judge_by_template(openai_client):
             [{}, {}],
         )
         assert scores == {"judge_score": [1.0, 0.2], "reward": [1.0, 0.2]}
-        assert (server.calls, server.asked[0].body["model"]) == (3, "gpt-4")
-    words = server.asked[0].user
+        assert (server.calls, server.requests[0].body["model"]) == (3, "gpt-4")
+    words = server.requests[0].user
     assert words.startswith("Evaluate this response for clarity and correctness.\n\nQuestion: What")
     assert words.endswith("\nExpected: Paris\n\nScore from 0-10:")
     assert "\nParis\n" in words
@@ -151,8 +151,8 @@ async def test_a_judge_by_prompt(openai_client):
         assert [state["reward"] for state in states] == [1.0, 0.0]
         assert [state["advantage"] for state in states] == [0.5, -0.5]
         assert server.calls == 2
-        assert {asked.user for asked in server.asked} == {
+        assert {asked.user for asked in server.requests} == {
             "Asked Capital of France?, it said Paris. Is that Paris? {yes} or {no}",
             "Asked Capital of France?, it said Lyon. Is that Paris? {yes} or {no}",
         }
-        assert server.asked[0].body["max_tokens"] == 10
+        assert server.requests[0].body["max_tokens"] == 10

@@ -54,7 +54,7 @@ def test_the_number_of_judge_calls_is_limited(start_server, judge):
     server = start_server(JUDGED, judge={"judge": judge.model, "max_calls": 1})
     items = server.score("Paris", "Lyon").data["items"]
     assert sorted(item["reward"] is None for item in items) == [False, True]
-    assert len(judge.asked) == 1
+    assert len(judge.requests) == 1
 
 
 def test_a_budget_in_dollars_needs_the_price_of_the_judge(rubric_file, judge):

@@ -209,7 +209,7 @@ def test_the_command_line_judges_the_pictures_of_a_table(
         )
         sent = [
             part["image_url"]["url"]
-            for asked in server.asked
+            for asked in server.requests
             for part in asked.body["messages"][1]["content"]
             if part["type"] == "image_url"
         ]
@@ -234,7 +234,7 @@ def test_a_judge_in_text_is_an_error_line_for_each(folder: Path, capfd: Any) -> 
             "json",
             "-q",
         ]
-        assert (main(base), server.asked) == (1, [])
+        assert (main(base), server.requests) == (1, [])
         assert "cannot take m1.image1 (image, path cats/red.png)" in "".join(capfd.readouterr())
         (folder / "other").mkdir()
         assert main([*base, "--judge-media", "image", "--media-folder", str(folder / "other")]) == 1
@@ -278,12 +278,12 @@ def test_a_model_under_test_sees_the_pictures_of_a_table(
         ]
         assert main(["eval", str(path), *options, "-o", str(folder / "run"), "-q"]) == 0
         asked = [
-            asked.body["messages"] for asked in server.asked if "<criterion>" not in asked.user
+            asked.body["messages"] for asked in server.requests if "<criterion>" not in asked.user
         ]
         if kind == "csv":
             (folder / "cats" / "blue.png").unlink()
             assert main(["eval", str(path), *options, "-o", str(folder / "again")]) == 1
-    assert len(server.asked) in (4, 6)
+    assert len(server.requests) in (4, 6)
     pictures = [
         f"data:image/png;base64,{base64.b64encode(picture(color)).decode()}"
         for color in ("red", "blue")

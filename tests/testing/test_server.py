@@ -37,7 +37,7 @@ def test_it_answers_by_rule_and_remembers() -> None:
         status, _, data = post(server, messages=said("one", "two"))
         assert (status, data["choices"][0]["message"]["content"]) == (200, "one and two")
         assert data["usage"]["prompt_tokens"] == server.prompt_tokens == 1
-        assert (server.asked[0].system, server.asked[0].user) == ("one", "two")
+        assert (server.requests[0].system, server.requests[0].user) == ("one", "two")
 
 
 def test_it_sees_which_prompts_start_alike() -> None:

@@ -132,7 +132,7 @@ class TestTheJudgeOfAConfiguration:
             )
         assert trace.rewards["polite"].score == 2.0
         assert trace.reward == 1.0
-        [asked] = server.asked
+        [asked] = server.requests
         assert asked.headers["authorization"] == "Bearer secret"
         assert asked.headers["x-team"] == "a"
         assert asked.body["model"] == "referee"

@@ -4,7 +4,7 @@ from assay.testing.fakes import make_rollout as make_rollout
 from assay.testing.fakes import make_state as make_state
 from assay.testing.fakes import rubrics as rubrics
 from assay.testing.fakes import tool_call as tool_call
-from assay.testing.model_server import Asked as Asked
 from assay.testing.model_server import Fault as Fault
 from assay.testing.model_server import ModelServer as ModelServer
+from assay.testing.model_server import ReceivedRequest as ReceivedRequest
 from assay.testing.model_server import mixed as mixed

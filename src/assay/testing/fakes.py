@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class FakeModel:
-    """A `generate_fn` for any grader that answers by a rule and remembers what it was asked.
+    """A `generate_fn` for any grader that answers by a rule and records every call.
 
-    `answer` is what to return, a list to go through, or a function of the two prompts. An exception is raised.
+    `answer` is what to return, a list with what each call returns, or a function of the two prompts. An
+    exception is raised.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> model = FakeModel(lambda system, user: "MET" if "Paris" in user else "UNMET")
@@ -36,13 +37,18 @@ class FakeModel:
         reason: str = "because the rule says so",
         judge_id: str | None = None,
     ) -> None:
-        """`judge_id` is the name under which its answers are kept; by default, that of the answers."""
+        """`reason` is the explanation of every verdict.
+
+        `judge_id` identifies it in the cache of verdicts; by default, it is made from the answer and
+        the reason.
+        """
         self.judge_id = judge_id or f"fake {identify_or_token((answer, reason))[:12]}"
         self._answer: object = answer
         self._reason = reason
         self.calls: list[tuple[str, str]] = []  # the system and user prompt of every call, in order
 
     async def __call__(self, system_prompt: str, user_prompt: str) -> Any:
+        """Record the call, and return the reply that the grader expects."""
         self.calls.append((system_prompt, user_prompt))
         answer: Any = self._answer
         if isinstance(answer, list):
@@ -58,7 +64,8 @@ class FakeModel:
             answer = await answer
         if isinstance(answer, BaseException):
             raise answer
-        # A bare verdict, number or list of verdicts becomes the reply that the grader expects.
+        # A verdict becomes the reply to a question about one criterion, a number the reply to a
+        # question about the whole rubric, and a tuple of verdicts the reply about all criteria.
         if isinstance(answer, str) and answer in BINARY_CHOICES:
             return PerCriterionOutput.model_validate(
                 {"explanation": self._reason, "criterion_status": answer}
@@ -67,8 +74,12 @@ class FakeModel:
             return RubricAsJudgeOutput(explanation=self._reason, overall_score=answer)
         if isinstance(answer, tuple):
             evaluations = [
-                {"criterion_number": n, "explanation": self._reason, "criterion_status": verdict}
-                for n, verdict in enumerate(cast("tuple[Any, ...]", answer), start=1)
+                {
+                    "criterion_number": number,
+                    "explanation": self._reason,
+                    "criterion_status": verdict,
+                }
+                for number, verdict in enumerate(cast("tuple[Any, ...]", answer), start=1)
             ]
             return OneShotOutput.model_validate({"criteria_evaluations": evaluations})
         return answer
@@ -81,12 +92,15 @@ def make_rollout(
     answer: Any = "4",
     **columns: Any,
 ) -> Rollout:
-    """Return a rollout with sensible contents; say only what the test is about."""
+    """Return a rollout with default contents, so that a test gives only the fields that it is about."""
     return Rollout(prompt=prompt, completion=completion, answer=answer, columns=columns)
 
 
 def make_state(completion: Messages = "4", **fields: Any) -> dict[str, Any]:
-    """Return a state as an environment would leave it, chat messages and timing included."""
+    """Return a state as an environment would leave it, with chat messages and timing.
+
+    `fields` replace or add fields.
+    """
     if isinstance(completion, str):
         completion = [{"role": "assistant", "content": completion}]
     state: dict[str, Any] = {
@@ -109,7 +123,9 @@ def tool_call(name: str, /, **arguments: Any) -> ToolCall:
 def rubrics(
     *, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None
 ) -> "SearchStrategy[assay.Rubric]":
-    """A hypothesis strategy for rubrics whose checks give a fixed number each.
+    """Return a hypothesis strategy for rubrics whose checks return fixed values from 0 to 1.
+
+    A rubric has 1 to `max_criteria` criteria. By default, weights are whole numbers from -10 to 10.
 
     >>> from hypothesis import given
     >>> @given(rubrics())
@@ -126,7 +142,7 @@ def rubrics(
 
 
 class Fixed:
-    """A check that always returns `value`, or raises it when it is an exception."""
+    """A check that always returns `value`, or raises it if it is an exception."""
 
     name = "fixed"
 

@@ -1,4 +1,4 @@
-"""ModelServer is a model endpoint on 127.0.0.1 that answers by rule and injects planned Faults."""
+"""ModelServer is a model endpoint on 127.0.0.1 that answers by rule, and fails as a test has planned."""
 
 import asyncio
 import inspect
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 CLOSING_TURNS = 10  # turns of the event loop in which new connections are closed at the end
-CHARACTERS_PER_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4  # roughly as in English text
 # Prompts are cached in blocks of this many characters: 16 tokens, as inference servers do.
 BLOCK_CHARACTERS = 64
+# The attributes of a ModelServer that count tokens.
 _TOKEN_COUNTS = (
     "prompt_tokens",
     "cached_tokens",
@@ -36,20 +37,21 @@ _TOKEN_COUNTS = (
     "user_tokens",
     "user_cached_tokens",
 )
-# Writes an answer as the body of a reply in the format of a provider; also takes the request's body.
+# A function that takes an answer and the body of its request, and returns the body of the reply in the
+# format of a provider.
 _ReplyFormat: TypeAlias = "Callable[[Answer, Mapping[str, Any]], dict[str, Any]]"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A failure of one call. Make it with one of the methods below."""
+    """How one call fails. Make it with one of the methods below."""
 
-    kind: str
+    kind: str  # the name of the method
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
-    body: str | None = None  # the whole body, in place of a reply
-    text: str | None = None  # what the model says, in place of its answer
-    finish_reason: str = "stop"
+    body: str | None = None  # the whole body of the reply; None for one in the provider's format
+    text: str | None = None  # what the model says in that; None for its usual answer
+    finish_reason: str = "stop"  # "length" if the token limit has cut the text off
 
     @classmethod
     def rate_limited(cls, retry_after: float | str | None = None) -> "Fault":
@@ -93,34 +95,40 @@ class Fault:
         return cls("truncated", text=text, finish_reason="length")
 
 
-# The fault of each call, by its number from 0, or in order; None is none.
+# Which call fails, and how: a function that takes the number of a call, from 0, or a sequence with an
+# entry per call. None says that the call does not fail.
 FaultPlan: TypeAlias = Callable[[int], Fault | None] | Sequence[Fault | None]
 
 
 def mixed(shares: Mapping[Fault, float], *, seed: int = 0) -> Callable[[int], Fault | None]:
-    """Return a plan of faults at random, each with its share of the calls; the same for the same seed."""
+    """Return a plan in which calls fail at random, the same ones for the same seed.
+
+    `shares` holds the share of the calls that each fault has, such as 0.1; the others do not fail.
+    """
     total = sum(shares.values())
     if total > 1:
         raise ValueError(f"the shares {list(shares.values())} add up to more than 1: lower them")
     faults = [*shares, None]
     weights = [*shares.values(), 1 - total]
 
-    def draw_fault(call: int) -> Fault | None:
-        return random.Random(f"{seed}:{call}").choices(faults, weights)[0]
+    def draw_fault(call_number: int) -> Fault | None:
+        # A generator per call, so that a fault does not depend on the order of concurrent calls.
+        generator = random.Random(f"{seed}:{call_number}")
+        return generator.choices(faults, weights)[0]
 
     return draw_fault
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request that the server received."""
+class ReceivedRequest:
+    """A request to the model that the server received."""
 
-    system: str
-    user: str
-    body: Mapping[str, Any]  # the request as it was sent
+    system: str  # the system prompt
+    user: str  # the user prompt; of a conversation, all messages after the system prompt
+    body: Mapping[str, Any]  # the JSON as it was sent, with the parameters of the path
     headers: Mapping[str, str]  # names in lower case
-    path: str  # where it was posted, with the query
-    fault: Fault | None = None  # what went wrong with it on demand
+    path: str  # with the query
+    fault: Fault | None = None  # the fault that was planned for it
 
 
 @dataclass(eq=False, repr=False)
@@ -134,7 +142,7 @@ class ModelServer:
     >>> from assay import PerCriterionGrader, Rubric
     >>> with ModelServer("MET", faults=[Fault.failing()]) as server:
     ...     rubric = Rubric([{"requirement": "Names Paris"}], judge=server.model)
-    ...     print(rubric.grade_sync("Paris.").score, server.calls, len(server.asked))
+    ...     print(rubric.grade_sync("Paris.").score, server.calls, len(server.requests))
     1.0 1 2
     """
 
@@ -160,9 +168,10 @@ class ModelServer:
 
     def reset(self) -> None:
         """Forget every call so far; the plan of faults starts again."""
-        self.asked: list[Asked] = []  # every request that was received, in order
+        self.requests: list[ReceivedRequest] = []  # every request to the model, in order
         self.calls = 0  # requests that were answered without a fault
-        # Tokens of the answered requests; `cached` repeat the start of an earlier prompt.
+        # Tokens of the answered requests. Cached tokens repeat the start of an earlier prompt; they
+        # count as prompt tokens, too.
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.completion_tokens = 0
@@ -170,16 +179,18 @@ class ModelServer:
         self.user_tokens = 0
         self.user_cached_tokens = 0
         self.most_at_once = 0  # the largest number of concurrent requests
-        self.outcomes: Counter[str] = Counter()  # requests by "answered", or by the kind of fault
-        self._prefixes: set[int] = set()  # the hashes of all starts of prompts, block by block
-        self._concurrent = 0  # requests in progress
+        # How many requests were answered, under "answered", or failed, under the kind of fault.
+        self.outcomes: Counter[str] = Counter()
+        self._prefix_hashes: set[int] = set()  # of the starts of all prompts, see BLOCK_CHARACTERS
+        self._requests_in_progress = 0
 
     @property
     def model(self) -> str:
-        """The name that `model_of` takes."""
+        """The name of the model, for `model_of` or any `judge`."""
         return f"{self.url}#{self.name}"
 
     def __enter__(self) -> Self:
+        """Start the server in a thread, and wait until it accepts connections."""
         started: Future[None] = Future()
         self._thread_result = run_in_thread(lambda: asyncio.run(self._run(started)))
         wait([started, self._thread_result], return_when=FIRST_COMPLETED)
@@ -188,14 +199,16 @@ class ModelServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop the server at once, and wait until its thread has ended."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread_result.result()
 
     async def _run(self, started: "Future[None]") -> None:
+        """Answer requests until `__exit__` sets `_stop`; set `started` when connections are accepted."""
         self._web = import_extra("aiohttp.web", "a ModelServer", extra="judge")
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        # If a client disconnects, its call is cancelled, as real endpoints do.
+        # If a client disconnects, its call is cancelled, as on real endpoints.
         http = self._web.Server(self._handle, handler_cancellation=True, access_log=None)
         server = await self._loop.create_server(http, "127.0.0.1", self.port, backlog=1024)
         # The address without a path, as the SDKs' environment variables expect it.
@@ -203,7 +216,7 @@ class ModelServer:
         self.url = f"{self.host}/v1"  # the endpoint's address
         started.set_result(None)
         await self._stop.wait()
-        for socket in server.sockets:
+        for socket in server.sockets:  # accept no further connections
             self._loop.remove_reader(socket.fileno())
         # A connection that was accepted a moment ago appears in `connections` only some turns later,
         # and a closed server could not handle it any more.
@@ -216,6 +229,7 @@ class ModelServer:
         await http.shutdown(timeout=0.001)  # 0 would wait forever
 
     async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
+        """Answer a request: a call of the model at a path of a provider, or a route of this server."""
         path = unquote(urlsplit(request.raw_path).path)
         for pattern, reply_format in _ROUTES:
             match = pattern.fullmatch(path)
@@ -244,7 +258,7 @@ class ModelServer:
     def stats(self) -> dict[str, Any]:
         """Return the counts so far. `GET /v1/stats` returns them too; `POST /v1/reset` resets them."""
         counts = {name: getattr(self, name) for name in ("calls", *_TOKEN_COUNTS, "most_at_once")}
-        return {"asked": len(self.asked), **counts, "outcomes": dict(self.outcomes)}
+        return {"requests": len(self.requests), **counts, "outcomes": dict(self.outcomes)}
 
     async def _handle_call(
         self,
@@ -252,31 +266,38 @@ class ModelServer:
         reply_format: _ReplyFormat,
         path_parameters: Mapping[str, str],
     ) -> "web.StreamResponse":
-        """Record a call of the model, and answer it, or fail as planned."""
+        """Record a call of the model, and answer it, or fail as planned.
+
+        `path_parameters` are the parts of the path that some providers use as parameters, such as the
+        name of the model.
+        """
         body = {**path_parameters, **json.loads(await request.content.read())}
-        fault = self._plan_fault(body)
+        fault = self._find_fault(body)
         headers = {name.lower(): value for name, value in request.headers.items()}
         system, user = prompts_of(body)
-        asked = Asked(system, user, body, headers, request.raw_path, fault)
-        self.asked.append(asked)
-        self._concurrent += 1
-        self.most_at_once = max(self.most_at_once, self._concurrent)
+        received = ReceivedRequest(system, user, body, headers, request.raw_path, fault)
+        self.requests.append(received)
+        self._requests_in_progress += 1
+        self.most_at_once = max(self.most_at_once, self._requests_in_progress)
         try:
-            if self.capacity is not None and self._concurrent > self.capacity:
+            if self.capacity is not None and self._requests_in_progress > self.capacity:
                 fault = Fault.rate_limited()
             self.outcomes["answered" if fault is None else fault.kind] += 1
-            return await self._respond(request, asked, fault, reply_format)
+            return await self._respond(request, received, fault, reply_format)
         finally:
-            self._concurrent -= 1
+            self._requests_in_progress -= 1
 
-    def _plan_fault(self, body: Mapping[str, Any]) -> Fault | None:
-        """Return the fault of the next call; None if it is to be answered."""
-        number = len(self.asked)
+    def _find_fault(self, body: Mapping[str, Any]) -> Fault | None:
+        """Return the fault of the next call; None if it is answered.
+
+        That is the fault in the plan, or the refusal of a field of the request.
+        """
+        call_number = len(self.requests)
         fault = None
         if callable(self.faults):
-            fault = self.faults(number)
-        elif number < len(self.faults):
-            fault = self.faults[number]
+            fault = self.faults(call_number)
+        elif call_number < len(self.faults):
+            fault = self.faults[call_number]
         if fault is not None:
             return fault
         for name in self.refuses:
@@ -287,12 +308,13 @@ class ModelServer:
     async def _respond(
         self,
         request: "web.BaseRequest",
-        asked: Asked,
+        received: ReceivedRequest,
         fault: Fault | None,
         reply_format: _ReplyFormat,
     ) -> "web.StreamResponse":
+        """Answer a call of the model, or fail with this fault."""
         if fault is not None and fault.kind == "hanging":
-            await asyncio.Event().wait()
+            await asyncio.Event().wait()  # forever
         if fault is not None and fault.body is not None:
             return self._web.Response(
                 status=fault.status,
@@ -301,11 +323,11 @@ class ModelServer:
                 content_type="application/json",
             )
         await asyncio.sleep(self.latency)
-        answer = await self._make_answer(asked, fault)
-        self._count_tokens_of(answer, asked)
+        answer = await self._make_answer(received, fault)
+        self._count_tokens_of(answer, received)
         if fault is None:
             self.calls += 1
-        reply = reply_format(answer, asked.body)
+        reply = reply_format(answer, received.body)
         if fault is None or fault.kind != "cut_off":
             return self._web.json_response(reply)
         # Send the first half, and close the connection.
@@ -317,18 +339,20 @@ class ModelServer:
         request.transport.close()
         return response
 
-    async def _make_answer(self, asked: Asked, fault: Fault | None) -> "Answer":
-        text, calls = await self._find_answer(asked, fault)
-        call_count = len(self.asked)
+    async def _make_answer(self, received: ReceivedRequest, fault: Fault | None) -> "Answer":
+        """Return the answer to a request, with its token counts."""
+        text, calls = await self._find_answer(received, fault)
+        # Ids that no other tool call of this server has.
+        request_count = len(self.requests)
         tool_calls = [
-            call._replace(id=call.id or f"call_{call_count}_{index}")
+            call._replace(id=call.id or f"call_{request_count}_{index}")
             for index, call in enumerate(calls)
         ]
-        prompt = f"{asked.system}\0{asked.user}"
+        prompt = f"{received.system}\0{received.user}"
         return Answer(
             text=text,
             finish_reason="stop" if fault is None else fault.finish_reason,
-            model=f"{asked.body.get('model')}-2026-01-01",
+            model=f"{received.body.get('model')}-2026-01-01",
             prompt_tokens=_count_tokens(prompt),
             cached_tokens=self._count_cached_tokens(prompt),
             completion_tokens=_count_tokens(text),
@@ -336,26 +360,29 @@ class ModelServer:
             tool_calls=tuple(tool_calls),
         )
 
-    def _count_tokens_of(self, answer: "Answer", asked: Asked) -> None:
-        system_tokens = _count_tokens(asked.system)
+    def _count_tokens_of(self, answer: "Answer", received: ReceivedRequest) -> None:
+        """Add the tokens of an answer and its prompts to the counts of the server."""
+        system_tokens = _count_tokens(received.system)
         self.prompt_tokens += answer.prompt_tokens
         self.cached_tokens += answer.cached_tokens
         self.completion_tokens += answer.completion_tokens
         self.user_tokens += max(0, answer.prompt_tokens - system_tokens)
         self.user_cached_tokens += max(0, answer.cached_tokens - system_tokens)
 
-    async def _find_answer(self, asked: Asked, fault: Fault | None) -> tuple[str, list[ToolCall]]:
+    async def _find_answer(
+        self, received: ReceivedRequest, fault: Fault | None
+    ) -> tuple[str, list[ToolCall]]:
         """Return the text of the answer, and its tool calls."""
         if fault is not None and fault.text is not None:
             return fault.text, []
         if self._answer_messages is not None:
-            answer: Any = self._answer_messages(asked.body["messages"])
+            answer: Any = self._answer_messages(received.body["messages"])
             parts = cast("list[object]", answer) if isinstance(answer, list) else [answer]
             calls = [part for part in parts if isinstance(part, ToolCall)]
             if calls:
                 return "", calls
             return str(cast("object", answer)), []
-        reply = await self._fake(asked.system, asked.user)
+        reply = await self._fake(received.system, received.user)
         if isinstance(reply, BaseModel):
             return reply.model_dump_json(), []
         if isinstance(reply, str):
@@ -363,20 +390,24 @@ class ModelServer:
         return json.dumps(reply), []
 
     def _count_cached_tokens(self, prompt: str) -> int:
-        """Return how many tokens a prompt shares with the start of an earlier one, and remember it."""
-        is_cached = True
+        """Return how many tokens at the start of a prompt are those of an earlier prompt.
+
+        Only whole blocks count. The blocks of this prompt are remembered for later ones.
+        """
+        is_cached = True  # until the first block that differs from all earlier prompts
         tokens = 0
-        prefix_hash = 0
+        prefix_hash = 0  # of all blocks up to here, so that equal blocks elsewhere do not count
         for start in range(0, len(prompt) - BLOCK_CHARACTERS + 1, BLOCK_CHARACTERS):
             prefix_hash = hash((prefix_hash, prompt[start : start + BLOCK_CHARACTERS]))
-            is_cached = is_cached and prefix_hash in self._prefixes
+            is_cached = is_cached and prefix_hash in self._prefix_hashes
             if is_cached:
                 tokens += BLOCK_CHARACTERS // CHARACTERS_PER_TOKEN
-            self._prefixes.add(prefix_hash)
+            self._prefix_hashes.add(prefix_hash)
         return tokens
 
 
 def _count_tokens(text: str) -> int:
+    """Return about how many tokens a text has, at least 1."""
     return max(1, len(text) // CHARACTERS_PER_TOKEN)
 
 
@@ -385,17 +416,20 @@ class Answer:
     """What the model answers, before it is written in the format of a provider."""
 
     text: str
-    finish_reason: str
+    finish_reason: str  # "stop", or "length" if the token limit has cut the text off
     model: str
-    prompt_tokens: int
+    prompt_tokens: int  # including cached ones
     cached_tokens: int
     completion_tokens: int
-    confidence: float
+    confidence: float  # the probability of a verdict in the log-probabilities
     tool_calls: tuple[ToolCall, ...] = ()
 
 
 def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the system prompt and the user prompt of a request in any of the formats."""
+    """Return the system prompt and the user prompt of a request in any of the formats.
+
+    The user prompt is the text of all other messages.
+    """
     instruction: Mapping[str, Any] = body.get("systemInstruction") or {}
     system = read_text(body.get("system") or instruction.get("parts"))
     user = ""
@@ -412,13 +446,13 @@ def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
 def chat_completion(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer in the format of OpenAI's chat completions."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
-    finish = answer.finish_reason
+    finish_reason = answer.finish_reason
     if answer.tool_calls:
         message |= {
             "content": answer.text or None,
             "tool_calls": [call.openai_entry for call in answer.tool_calls],
         }
-        finish = "tool_calls"
+        finish_reason = "tool_calls"
     logprobs = {"content": _list_tokens(answer)} if body.get("logprobs") else None
     usage = {
         "prompt_tokens": answer.prompt_tokens,
@@ -426,7 +460,12 @@ def chat_completion(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
         "total_tokens": answer.prompt_tokens + answer.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
     }
-    choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": logprobs}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": finish_reason,
+        "logprobs": logprobs,
+    }
     return {
         "id": "chatcmpl-test",
         "object": "chat.completion",
@@ -437,15 +476,18 @@ def chat_completion(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def message(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer in Anthropic's format; if a tool must be used, as a call of that tool."""
-    content = [_tool_use(call.id, call.name, call.arguments) for call in answer.tool_calls]
+def anthropic_message(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer in Anthropic's format.
+
+    If the request says that a tool must be used, the answer is the arguments of a call of that tool.
+    """
+    content = [_make_tool_use(call.id, call.name, call.arguments) for call in answer.tool_calls]
     stop_reason = "tool_use" if content else "end_turn"
     if answer.finish_reason == "length":
         stop_reason = "max_tokens"
     if stop_reason == "end_turn" and body.get("tool_choice"):
         stop_reason = "tool_use"
-        content = [_tool_use("toolu_test", body["tool_choice"]["name"], answer.text)]
+        content = [_make_tool_use("toolu_test", body["tool_choice"]["name"], answer.text)]
     elif answer.text or not content:
         content.insert(0, {"type": "text", "text": answer.text})
     usage = {
@@ -466,16 +508,16 @@ def message(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def generate_content(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer in Gemini's format."""
+def gemini_content(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer in Gemini's format, with log-probabilities if the request asks for them."""
     candidate: dict[str, Any] = {
         "content": {"role": "model", "parts": [{"text": answer.text}]},
         "finishReason": "MAX_TOKENS" if answer.finish_reason == "length" else "STOP",
     }
     config: Mapping[str, Any] = body.get("generationConfig") or {}
     if config.get("responseLogprobs"):
-        chosen: list[dict[str, Any]] = []
-        top: list[dict[str, Any]] = []
+        chosen: list[dict[str, Any]] = []  # each token of the text
+        top: list[dict[str, Any]] = []  # each token with the alternatives to it
         for token in _list_tokens(answer):
             candidates = [
                 {"token": alternative["token"], "logProbability": alternative["logprob"]}
@@ -492,12 +534,13 @@ def generate_content(answer: Answer, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"candidates": [candidate], "modelVersion": answer.model, "usageMetadata": usage}
 
 
-def _tool_use(number: str, name: str, text: str) -> dict[str, Any]:
+def _make_tool_use(call_id: str, name: str, text: str) -> dict[str, Any]:
+    """Return a call of a tool in Anthropic's format. `text` holds its arguments as JSON."""
     try:
         arguments = json.loads(text)
     except ValueError:
         arguments = {"text": text}
-    return {"type": "tool_use", "id": number, "name": name, "input": arguments}
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
 _OPPOSITES = {"MET": "UNMET", "UNMET": "MET"}
@@ -505,7 +548,11 @@ _IMPOSSIBLE = -20.0  # the log-probability of what is never said
 
 
 def _list_tokens(answer: Answer) -> list[dict[str, Any]]:
-    """Return the text as tokens. A verdict is one; its opposite has the rest of the confidence."""
+    """Return the tokens of the text with their log-probabilities, in OpenAI's format.
+
+    A verdict is one token. Its probability is the confidence of the answer, and the opposite verdict is
+    an alternative with the rest of the probability.
+    """
     confidence = answer.confidence
     verdict_logprob = math.log(confidence) if confidence else _IMPOSSIBLE
     opposite_logprob = math.log(1 - confidence) if confidence < 1 else _IMPOSSIBLE
@@ -521,19 +568,20 @@ def _list_tokens(answer: Answer) -> list[dict[str, Any]]:
     return tokens
 
 
-# The paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; and of Gemini's own format.
+# The paths of model calls, and the format of the reply. They are those of OpenAI, Gemini and Azure in
+# OpenAI's format; of Anthropic, Bedrock and Vertex; and of Gemini's own format.
 _ROUTES = (
     (
         re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"),
         chat_completion,
     ),
-    (re.compile(r"/v1/messages"), message),
-    (re.compile(r"/model/(?P<model>[^/]+)/invoke"), message),
-    (re.compile(r".+/publishers/anthropic/models/(?P<model>[^/]+):rawPredict"), message),
+    (re.compile(r"/v1/messages"), anthropic_message),
+    (re.compile(r"/model/(?P<model>[^/]+)/invoke"), anthropic_message),
+    (re.compile(r".+/publishers/anthropic/models/(?P<model>[^/]+):rawPredict"), anthropic_message),
     (
         re.compile(
             r"(?:/v1(?:beta)?|.+/publishers/google)/models/(?P<model>[^/]+):generateContent"
         ),
-        generate_content,
+        gemini_content,
     ),
 )
