@@ -73,7 +73,8 @@ class ProcessClock:
         """Return the present counts; only the processor time if the kernel counts nothing else."""
         if self._file is None:
             return ProcessCounts(used=time.process_time())
-        nanoseconds_waited = int(os.pread(self._file, 64, 0).split()[1])  # the second number
+        # The file is about the main thread, which does the tasks. The other counts are of that thread too.
+        nanoseconds_waited = int(os.pread(self._file, 64, 0).split()[1])
         return ProcessCounts(
             used=time.thread_time(),
             waited=nanoseconds_waited / 1e9,

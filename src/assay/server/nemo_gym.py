@@ -122,7 +122,8 @@ def _find_answer(row: Mapping[str, Any]) -> Any:
 def _describe_failure(report: EvaluationReport) -> dict[str, Any]:
     """Return the fields that mark a row as failed, so that NeMo-Gym leaves it out of its metrics.
 
-    A reply must have a reward, so it has 0, which NeMo-Gym ignores in such a row.
+    A reply must have a reward, so it has 0, which NeMo-Gym ignores in such a row. "judge_failed" is its
+    name for a row that could not be scored, whatever the reason.
     """
     reason = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
     return {
