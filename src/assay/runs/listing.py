@@ -29,7 +29,7 @@ class RunListing:
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the line as plain data. What is not known is None."""
+        """Return the run in this line of the list as plain data. What is not known is None."""
         data: dict[str, Any] = {"name": self.name, "path": str(self.path), "error": self.error}
         if self.about is not None:
             rubric = self.about.rubric

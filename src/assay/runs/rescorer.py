@@ -173,6 +173,7 @@ class _RowsToScore:
         if self.keeps_answers and pending.scorer is not None:
             criteria = self._find_saved_criteria(row, new_rubric=pending.scorer)
             answers = dict(_list_answers(row.report.lines, criteria))
+            # The grader receives these fields, and finds the saved answers in them.
             pending.state = _AnsweredFields(fields, answers)
         return pending
 

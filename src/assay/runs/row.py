@@ -537,11 +537,13 @@ class RowForm:
         """
         answers: list[Any] | None = None  # stays None if there are neither answers nor lines
         if report.answers is not None and self._has_our_criteria(report):
+            # The run has the criteria, so only the answers are saved.
             answers = [
                 _shorten_score(answer) if type(answer) is Score else answer
                 for answer in report.answers
             ]
         elif report.report is not None:
+            # The report is by other criteria, or only its lines are known.
             answers = [
                 self._shorten_line(position, line) for position, line in enumerate(report.report)
             ]
@@ -550,7 +552,7 @@ class RowForm:
             "reward": report.raw_score,
             "answers": answers,
         }
-        unusual: dict[str, Any] = {}
+        unusual: dict[str, Any] = {}  # the values under `report`
         values = _get_derived_fields(report)
         if values != self._usual_values:
             for name, value, usual_value in zip(
@@ -774,9 +776,9 @@ def title_of(name: str, requirement: str | None) -> str:
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_row_rubric: bool) -> list[str]:
     """Return a different name for each criterion: a second `clear` becomes `clear_2`.
 
-    `lines` are criteria, or the lines of a report about them. `is_row_rubric` says that they are from a
-    row's own rubric. Then titles take the place of names, since other rows may have other criteria
-    with the same names.
+    `lines` are criteria, or the lines of a report about them. `is_row_rubric` says that they are
+    from a row's own rubric. Then titles take the place of names, since other rows may have other
+    criteria with the same names.
     """
     names = [
         title_of(line.name, line.requirement) if is_row_rubric else line.name for line in lines

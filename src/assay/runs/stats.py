@@ -136,13 +136,14 @@ class ExamplePositions:
         """
         if not size:
             self._start = number
-        position = number - self._start
-        largest_position = size + _GAP + size // 4
-        if self._positions is None and not 0 <= position <= largest_position:
-            # Until now the position of every example followed from its number.
-            self._positions = {self._start + index: index for index in range(size)}
         if self._positions is None:
-            return position
+            position = number - self._start
+            largest_position = size + _GAP + size // 4
+            if 0 <= position <= largest_position:
+                return position
+            # There is a wide gap, so from now on a dictionary holds the positions. First come those
+            # of the examples so far, which followed from their numbers.
+            self._positions = {self._start + index: index for index in range(size)}
         return self._positions.setdefault(number, size)
 
 
@@ -211,16 +212,16 @@ class Mean:
     def merge(self, other: "Mean") -> None:
         """Add the values of another mean, which has no example in common with this one.
 
-        All sums are over examples: `_total` is Σ S, `_squares` Σ S², `_cross` Σ n·S and `_sizes` Σ n²
-        for an example with n values, whose sum is S after the first value of all was subtracted from
-        each.
+        Both have only kept sums over their examples, of which each has n values with the sum S:
+        `_total` is Σ S, `_squares` is Σ S², `_cross` is Σ n·S, and `_sizes` is Σ n². Before, each
+        mean has subtracted the first value that it got from all its values.
         """
         if not other.count:
             return
         if not self.count:
             self._first = other._first
-        # The other mean has subtracted its own first value from its values. To subtract ours instead,
-        # add `shift` to each value. Then S becomes S + n·shift.
+        # To make the values of the other mean as if it had subtracted our first value, `shift` is added
+        # to each. So each S becomes S + n·shift.
         shift = other._first - self._first
         # Σ (S + n·shift) = Σ S + shift·Σ n
         self._total += other._total + shift * other.count

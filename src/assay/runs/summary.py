@@ -569,14 +569,15 @@ class Tally:
         if row.spent is not NOTHING:
             self._spent += row.spent
             self._spent_on_model += row.spent_on_model
-        for part, seconds in row.timing.items():
+        for part, seconds in row.timing.items():  # `generation` and `scoring`
             self._timing[part] += seconds  # pyright: ignore[reportArgumentType] - a `Counter` counts in any numbers
         if row.errors:
             self._add_errors(row)
+        # One tally counts the rows of the task, and one counts all rows, unless there is only one task.
         tallies = self._find_task_tallies(row.task)
         for tally in tallies:
             tally.rollouts += 1
-        task = tallies[-1]
+        task = tallies[-1]  # that of the task
         if row.number is not None and row.number < task.first_row:
             task.first_row = row.number
         example = self._number_example(row)
@@ -596,7 +597,7 @@ class Tally:
             for tag, score in report.tag_scores.items():
                 if score is not None:
                     self._tags.setdefault(tag, Mean()).add(score, example)
-        if report.score is not None and report.scale != "unit":
+        if report.score is not None and report.scale != "unit":  # it may lie outside of 0 to 1
             self._is_unit_scale = False
 
     def _find_task_tallies(self, name: str) -> Sequence[_TaskTally]:
