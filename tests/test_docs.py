@@ -2,10 +2,12 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -31,6 +33,13 @@ def _patience():
     hypothesis.settings.load_profile("default")
 
 
+@pytest.fixture
+def _frames_without_source(monkeypatch):
+    """For every print of an example, pytest-examples would read the source of each frame on the stack."""
+    monkeypatch.setattr(inspect, "stack", partial(inspect.stack, context=0))
+
+
+@pytest.mark.usefixtures("_frames_without_source")
 @pytest.mark.parametrize("example", list(find_examples(*map(str, PAGES))), ids=str)
 def test_every_fenced_example_runs(example: CodeExample, eval_example: EvalExample):
     """With the output it shows; `make examples` rewrites it."""
