@@ -121,6 +121,22 @@ def test_sighup_replaces_the_workers_one_by_one(start_server, wait_until):
     assert {get_reward(server) for _ in range(8)} == {3.0}
 
 
+def test_workers_stay_until_replacements_can_start(start_server, wait_until):
+    """The code is broken when all workers should be replaced, and repaired later."""
+    server = start_server('- {check: "steered:made_of_four"}', workers=2)
+    before = set(server.workers())
+    checks = server.rubric.with_name("steered.py")
+    valid_source = checks.read_text()
+    checks.write_text("raise RuntimeError('this code is broken')")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: server.metrics()["assay_worker_restarts_total"] >= 3)
+    assert before <= set(server.workers())
+    assert {get_reward(server) for _ in range(8)} == {1.0}
+    checks.write_text(valid_source.replace("MADE_OF_FOUR = 1.0", "MADE_OF_FOUR = 3.0  # new"))
+    wait_until(lambda: before.isdisjoint(server.workers()), 60)
+    assert {get_reward(server) for _ in range(8)} == {3.0}
+
+
 def test_a_replaced_worker_serves_the_last_valid_version(start_server, wait_until):
     """Even while the file is invalid."""
     server = start_server(ONE_POINT, workers=2)

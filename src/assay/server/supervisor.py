@@ -239,9 +239,10 @@ class Supervisor:
         target_count = self._settings.workers
         if outdated:
             target_count += 1
-        if len(active) < target_count and time.monotonic() >= self._earliest_start:
-            for _ in range(target_count - len(active)):
-                self._workers.append(self._start_worker())
+        if len(active) < target_count:
+            if time.monotonic() >= self._earliest_start:
+                for _ in range(target_count - len(active)):
+                    self._workers.append(self._start_worker())
         elif outdated and all(worker.is_ready for worker in active):
             self._stop_worker(outdated[0])
         for worker in active:
