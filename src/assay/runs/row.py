@@ -297,8 +297,8 @@ class RowForm:
         self._columns_of_criteria = self._make_columns(criteria, is_row_rubric=False)
         counted = [criterion for criterion in criteria if criterion.counts]
         self._has_judged = any(criterion.judged for criterion in criteria)
-        # The values that reports usually have, if all criteria are answered and nothing is special.
-        # Only other values are saved with a report.
+        # The values that the fields `_DERIVED_FIELDS` of a report have if all criteria are answered,
+        # as in most rows. A report is saved with only the fields that have other values.
         gain, loss = stakes([criterion.weight for criterion in counted])
         usual = {
             "gain": gain,

@@ -485,7 +485,8 @@ def _merge(connection: sqlite3.Connection) -> None:
         "WHERE (example, sample) NOT IN (SELECT example, sample FROM main.rollouts)"
     )
     connection.execute("INSERT OR IGNORE INTO main.labels SELECT * FROM other.labels")
-    _, *amounts = _list_columns(connection, "spending")  # the first numbers the session anew
+    _, *amounts = _list_columns(connection, "spending")  # the first is the session
+    # With NULL for its number, SQLite gives each session of the other run the next free one.
     connection.execute(
         f"INSERT INTO main.spending SELECT NULL, {', '.join(amounts)} FROM other.spending"
     )
