@@ -1,4 +1,4 @@
-"""A model on this machine for the commands to ask, and a place of their own for what they keep."""
+"""A model server for the commands to call, and folders for what they save."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,14 +13,14 @@ from assay.testing import ModelServer
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., ModelServer]]:
-    """Starts servers that stop when the test is over."""
+    """Start model servers that stop at the end of the test."""
     with ExitStack() as stack:
         yield lambda *args, **kwargs: stack.enter_context(ModelServer(*args, **kwargs))
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the cache; nothing else of the machine is seen."""
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use an empty cache, and hide the settings, keys and models of this machine."""
     for name in (
         "ASSAY_JUDGE",
         "ASSAY_MODEL",
@@ -35,8 +35,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Callable[..., str]:
-    """Writes files: a text as it is, rows as JSON lines, anything else as JSON."""
+def write_file(tmp_path: Path) -> Callable[..., str]:
+    """Write a file: text as it is, rows as JSON lines, and any other value as JSON."""
 
     def write(name: str, content: Any) -> str:
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""Settings: a flag goes before the environment, and that before the config file."""
+"""Settings: an option overrides the environment, which overrides the config file."""
 
 import sys
 from pathlib import Path
@@ -14,8 +14,8 @@ RUBRIC = [{"requirement": "Names Paris"}]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path) -> Path:
-    """A project's folder, in which we are."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_folder: Path) -> Path:
+    """The folder of a project, which is the current folder."""
     inside = tmp_path / "project" / "deep" / "inside"
     inside.mkdir(parents=True)
     monkeypatch.chdir(inside)
@@ -23,14 +23,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path) -> Path
 
 
 class TestPrecedence:
-    def test_a_flag_then_the_environment_then_the_file(
-        self, folder: Path, files: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    def test_an_option_overrides_the_environment_and_that_the_file(
+        self, folder: Path, write_file: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Three judges, and each is asked when those before it are not named."""
+        """Three judges; each is called if the ones before it are not named."""
         flag, variable, file = serve("MET"), serve("MET"), serve("MET")
         (folder / "assay.toml").write_text(f'judge = "{file.model}"\n')
         monkeypatch.setenv("ASSAY_JUDGE", variable.model)
-        command = ["grade", "It is Paris", "-r", files("rubric.json", RUBRIC), "--no-cache"]
+        command = ["grade", "It is Paris", "-r", write_file("rubric.json", RUBRIC), "--no-cache"]
         assert main([*command, "--judge", flag.model]) == 0
         assert (flag.calls, variable.calls, file.calls) == (1, 0, 0)
         assert main(command) == 0
@@ -39,10 +39,10 @@ class TestPrecedence:
         assert main(command) == 0
         assert (flag.calls, variable.calls, file.calls) == (1, 1, 1)
 
-    def test_the_model_under_test_does_not_judge(
+    def test_the_model_under_test_is_not_the_judge(
         self,
         folder: Path,
-        files: Any,
+        write_file: Any,
         serve: Any,
         capsys: Any,
         monkeypatch: pytest.MonkeyPatch,
@@ -51,24 +51,24 @@ class TestPrecedence:
         server = serve("MET")
         (folder / "assay.toml").write_text(f'model = "{server.model}"\n')
         monkeypatch.setenv("ASSAY_MODEL", server.model)
-        assert main(["grade", "It is Paris", "-r", files("rubric.json", RUBRIC)]) == 2
+        assert main(["grade", "It is Paris", "-r", write_file("rubric.json", RUBRIC)]) == 2
         assert "no judge was named" in capsys.readouterr().err
         assert server.calls == 0
 
-    def test_numbers_and_flags_come_from_the_file_too(
-        self, folder: Path, files: Any, capsys: Any
+    def test_numbers_and_flags_are_read_from_the_file(
+        self, folder: Path, write_file: Any, capsys: Any
     ) -> None:
-        """As options of the same name would."""
+        """Like the options of the same name."""
         (folder / "assay.toml").write_text('fail-under = 0.5\nformat = "csv"\nquiet = true\n')
-        rubric = files("rubric.json", [{"check": {"contains": "Paris"}}])
+        rubric = write_file("rubric.json", [{"check": {"contains": "Paris"}}])
         assert main(["grade", "It is Rome", "-r", rubric]) == 100
         said = capsys.readouterr()
         assert said.out.startswith("example,")
         assert said.err == ""
         assert main(["grade", "It is Rome", "-r", rubric, "--fail-under", "0"]) == 0
 
-    def test_every_setting_is_an_option(self) -> None:
-        """Of some command, under the same name."""
+    def test_every_setting_is_an_option_of_some_command(self) -> None:
+        """Under the same name."""
         ctx = root.make_context("assay", ["math"], resilient_parsing=True)
         params = [p for name in COMMANDS for p in _params(root.get_command(ctx, name))]
         assert set(SETTINGS) <= set(params)
@@ -79,9 +79,9 @@ def _params(command: Any) -> list[str]:
     return [*inner, *(param.name for param in command.params)]
 
 
-class TestFinding:
-    def test_the_nearest_folder_upward_counts(self, folder: Path) -> None:
-        """And `assay.toml` before `pyproject.toml`."""
+class TestFindingTheFile:
+    def test_the_file_in_the_nearest_parent_folder_is_used(self, folder: Path) -> None:
+        """`assay.toml` takes precedence over `pyproject.toml`."""
         assert Config.find(Path.cwd()) == Config()
         (folder / "pyproject.toml").write_text('[project]\nname = "x"\n[tool.assay]\nbudget = 1\n')
         assert Config.find(Path.cwd()).settings == {"budget": 1}
@@ -92,8 +92,8 @@ class TestFinding:
         (folder / "deep" / "assay.toml").write_text("budget = 3\n")
         assert Config.find(Path.cwd()).settings == {"budget": 3}
 
-    def test_paths_are_seen_from_the_folder_of_the_file(self, folder: Path) -> None:
-        """Wherever one is; what is no path stays what it is."""
+    def test_paths_are_relative_to_the_folder_of_the_file(self, folder: Path) -> None:
+        """Wherever the current folder is; other values are not changed."""
         (folder / "assay.toml").write_text('rubric = "rubrics/a.yaml"\ncache = "/var/verdicts"\n')
         found = Config.find(Path.cwd()).settings
         assert found == {"rubric": str(folder / "rubrics/a.yaml"), "cache": "/var/verdicts"}
@@ -103,8 +103,7 @@ class TestFinding:
         found = Config.find(Path.cwd()).settings
         assert found == {"rubric": "my.rubrics:essay", "cache": "postgresql://d/b"}
 
-    def test_a_project_file_of_somebody_else_is_their_business(self, folder: Path) -> None:
-        """Half a pyproject.toml without a word of ours does not stop us."""
+    def test_an_invalid_pyproject_without_our_table_is_ignored(self, folder: Path) -> None:
         (folder / "pyproject.toml").write_text("[tool.")
         assert Config.find(Path.cwd()) == Config()
 
@@ -112,7 +111,7 @@ class TestFinding:
 class TestTrust:
     @pytest.fixture
     def grade(self, folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """`assay grade` beside a config file that was found, with a module that must not be run."""
+        """Run `assay grade` with a config file that was found, and a module that must not be imported."""
         monkeypatch.setenv("ASSAY_API_KEY", "s3cret")
         (folder / "unasked_code.py").write_text(
             "from pathlib import Path\nfrom assay import Rubric\n"
@@ -129,8 +128,8 @@ class TestTrust:
         yield run
         sys.modules.pop("unasked_code", None)
 
-    def test_code_is_run_only_when_asked_for(self, grade: Any, folder: Path) -> None:
-        """A file that was found may not name Python; with --allow-code, or by --config, it may."""
+    def test_a_found_file_may_not_name_python_code(self, grade: Any, folder: Path) -> None:
+        """With --allow-code, or if it is named by --config, it may."""
         (folder / "assay.toml").write_text('rubric = "unasked_code:rubric"\n')
         code, said = grade()
         assert code == 2
@@ -153,37 +152,37 @@ class TestTrust:
             "http://[::1/v1#m",
         ],
     )
-    def test_keys_go_to_no_other_machine(
-        self, grade: Any, folder: Path, files: Any, table: str, model: str
+    def test_a_judge_on_another_machine_from_a_found_file_is_not_called(
+        self, grade: Any, folder: Path, write_file: Any, table: str, model: str
     ) -> None:
-        """The judge that a found file names at an address elsewhere is not asked."""
+        """The API keys of the user must not be sent there."""
         head = "[tool.assay]\n" if table == "pyproject.toml" else ""
         (folder / table).write_text(f'{head}judge = "{model}"\n')
-        code, said = grade("-r", files("rubric.json", RUBRIC), "--no-cache")
+        code, said = grade("-r", write_file("rubric.json", RUBRIC), "--no-cache")
         assert code == 2
         assert f"{folder / table}: judge is 'http" in said
         assert "which may be sent keys" in said
         assert f"--config {folder / table}" in said
 
-    def test_a_shared_cache_is_a_machine_too(
-        self, grade: Any, folder: Path, files: Any, monkeypatch: pytest.MonkeyPatch
+    def test_a_shared_cache_on_another_machine_from_a_found_file_is_not_used(
+        self, grade: Any, folder: Path, write_file: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """libpq would send it the password of the environment."""
         monkeypatch.delenv("ASSAY_CACHE")
         (folder / "assay.toml").write_text('cache = "postgresql://evil.example/verdicts"\n')
-        code, said = grade("-r", files("rubric.json", RUBRIC))
+        code, said = grade("-r", write_file("rubric.json", RUBRIC))
         assert code == 2
         assert "cache is 'postgresql://evil.example/verdicts', which may be sent keys" in said
 
-    def test_what_is_named_is_asked(
-        self, grade: Any, folder: Path, files: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    def test_a_file_named_by_the_user_is_trusted(
+        self, grade: Any, folder: Path, write_file: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """By --config or ASSAY_CONFIG; and what no option takes from the file does not matter."""
+        """By --config or ASSAY_CONFIG. Settings that the command has no option for are ignored."""
         server = serve("MET")
-        named = files("other.toml", "")
+        named = write_file("other.toml", "")
         Path(named).write_text(f'judge = "{server.model}"\n')
         (folder / "assay.toml").write_text('judge = "http://evil.example/v1#m"\n')
-        by = ["-r", files("rubric.json", RUBRIC), "--no-cache"]
+        by = ["-r", write_file("rubric.json", RUBRIC), "--no-cache"]
         assert grade(*by, "--config", named)[0] == 0
         monkeypatch.setenv("ASSAY_CONFIG", named)
         assert grade(*by)[0] == 0
@@ -191,8 +190,7 @@ class TestTrust:
         assert grade(*by, "--judge", server.model)[0] == 0
         assert server.calls == 3
 
-    def test_a_named_file_must_be_there(self, grade: Any, folder: Path) -> None:
-        """Unlike one that is looked for."""
+    def test_a_named_file_must_exist(self, grade: Any, folder: Path) -> None:
         assert "no.toml is not a file" in grade("--config", "no.toml")[1]
         (folder / "pyproject.toml").write_text('[project]\nname = "x"\n')
         code, said = grade("--config", str(folder / "pyproject.toml"))
@@ -214,34 +212,33 @@ class TestWrongFiles:
             ("[grade]\nmoney = 1\n", "there is no setting 'grade'"),
         ],
     )
-    def test_they_are_refused_with_file_and_key(
-        self, folder: Path, files: Any, capsys: Any, text: str, words: str
+    def test_the_error_for_a_wrong_setting_names_file_and_key(
+        self, folder: Path, write_file: Any, capsys: Any, text: str, words: str
     ) -> None:
-        """Before anything is done."""
+        """It comes before the command does anything."""
         (folder / "assay.toml").write_text(text)
-        rubric = files("rubric.json", [{"check": {"contains": "Paris"}}])
+        rubric = write_file("rubric.json", [{"check": {"contains": "Paris"}}])
         assert main(["grade", "It is Paris", "-r", rubric]) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.startswith(f"assay grade: {folder / 'assay.toml'}")
         assert words in said.err
 
-    def test_a_table_of_ours_that_is_none_is_refused(self, folder: Path) -> None:
-        """`assay` under `tool` is a table."""
+    def test_a_tool_assay_entry_that_is_not_a_table_is_refused(self, folder: Path) -> None:
         (folder / "pyproject.toml").write_text("[tool]\nassay = 1\n")
         with pytest.raises(ConfigError, match=r"tool\.assay must be a table, not 1"):
             Config.find(Path.cwd())
 
-    def test_a_value_that_an_option_would_not_take_is_said_to_be_from_the_file(
-        self, folder: Path, files: Any, capsys: Any
+    def test_the_error_for_an_invalid_value_names_the_file(
+        self, folder: Path, write_file: Any, capsys: Any
     ) -> None:
-        """So that nobody looks for it on the line."""
+        """So that nobody looks for it on the command line."""
         (folder / "assay.toml").write_text("budget = -1\n")
-        assert main(["grade", "x", "-r", files("r.json", RUBRIC)]) == 2
+        assert main(["grade", "x", "-r", write_file("r.json", RUBRIC)]) == 2
         assert "from the config file: Invalid value for '--budget'" in capsys.readouterr().err
 
-    def test_help_does_not_need_a_good_file(self, folder: Path, capsys: Any) -> None:
-        """One may be looking for what to write there."""
+    def test_help_works_with_an_invalid_file(self, folder: Path, capsys: Any) -> None:
+        """The user may be looking for what to write there."""
         (folder / "assay.toml").write_text("modle = 1\n")
         assert main(["grade", "--help"]) == 0
         assert main(["init", "new"]) == 0

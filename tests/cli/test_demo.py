@@ -1,4 +1,4 @@
-"""`assay demo`: a judge to learn with, answers to score, and the page."""
+"""`assay demo`: a scripted judge, example answers to score, and the page."""
 
 import json
 import re
@@ -19,8 +19,8 @@ from assay.runs import Run
 from assay.testing import ModelServer
 
 
-def test_it_scores_the_answers_and_serves_the_page(tmp_path: Path, place: Path) -> None:
-    """The run names the scripted judge as such; Ctrl-C ends all of it."""
+def test_the_demo_scores_answers_and_serves_the_page(tmp_path: Path, cache_folder: Path) -> None:
+    """The run names the scripted judge; Ctrl-C ends everything."""
     command = [sys.executable, "-m", "assay", "demo", "--no-open", "--port", "0"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -48,7 +48,7 @@ def test_it_scores_the_answers_and_serves_the_page(tmp_path: Path, place: Path) 
     assert (scores["parcel"], scores["invoice"]) == (1.0, 0.0)
 
 
-def test_a_run_is_not_written_over(
+def test_an_existing_run_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -67,7 +67,7 @@ def test_a_run_is_not_written_over(
         ("Names the refund period", "It takes 30 days.", 0.0),
     ],
 )
-def test_the_judge_looks_for_words(requirement: str, text: str, score: float) -> None:
+def test_the_scripted_judge_looks_for_words(requirement: str, text: str, score: float) -> None:
     with ModelServer(answer_by_script) as server:
         rubric = Rubric.from_dict([{"requirement": requirement}])
         report = rubric.grade_sync(text, PerCriterionGrader(server.model))
@@ -75,7 +75,7 @@ def test_the_judge_looks_for_words(requirement: str, text: str, score: float) ->
         assert report.lines[0].reason.startswith("Scripted judge: the response ")
 
 
-def test_the_judge_answers_scales_too() -> None:
+def test_the_scripted_judge_answers_scales() -> None:
     with ModelServer(answer_by_script) as server:
         rubric = Rubric.from_dict([{"requirement": "Thanks", "choices": ["no", "a bit", "yes"]}])
         grader = PerCriterionGrader(server.model)
@@ -83,7 +83,7 @@ def test_the_judge_answers_scales_too() -> None:
         assert rubric.grade_sync("No.", grader).score == 0.0
 
 
-def test_a_port_that_is_in_use_is_named(place: Path, capsys: Any) -> None:
+def test_a_port_that_is_in_use_is_an_error(cache_folder: Path, capsys: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["demo", "--port", str(port), "--no-open"]) == 1

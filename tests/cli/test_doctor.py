@@ -11,7 +11,7 @@ from assay.testing import Fault
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_folder: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("ASSAY_JUDGE", "ASSAY_BUDGET"):
         monkeypatch.delenv(name, raising=False)
@@ -22,10 +22,10 @@ def diagnose(capsys: Any, *arguments: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_every_setting_has_its_source(
+def test_every_setting_is_listed_with_its_source(
     serve: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """A flag, a variable, the file, or the default; a setting without a value is not listed."""
+    """An option, a variable, the file, or the default; settings without a value are not listed."""
     server = serve("MET")
     Path("assay.toml").write_text("budget = 5\nfail-under = 0.7\njudge = 'openai/other'\n")
     monkeypatch.setenv("ASSAY_BUDGET", "3")
@@ -54,7 +54,7 @@ def test_a_judge_that_does_not_answer_is_an_error(serve: Any, capsys: Any) -> No
     assert "set OPENAI_API_KEY" in found["judge"]["state"]
 
 
-def test_without_a_judge_it_says_how_to_name_one(capsys: Any) -> None:
+def test_without_a_judge_the_output_says_how_to_name_one(capsys: Any) -> None:
     code, found = diagnose(capsys)
     assert code == 0
     assert found["judge"]["model"] is None
@@ -62,7 +62,7 @@ def test_without_a_judge_it_says_how_to_name_one(capsys: Any) -> None:
     assert found["extras"]["cli"] == found["extras"]["judge"] == "installed"
 
 
-def test_people_read_tables(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_default_output_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Without passwords."""
     monkeypatch.setenv("ASSAY_CACHE", "postgresql://me:s3cret@127.0.0.1/x")
     assert main(["doctor"]) == 0

@@ -1,4 +1,4 @@
-"""`assay eval ENV` asks a model through an environment, also one written for verifiers, and `assay serve ENV` takes its rubric."""
+"""`assay eval ENV` and `assay serve ENV`, also with environments written for verifiers."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def answer(messages):
 
 @pytest.fixture
 def assay(tmp_path, monkeypatch, capsys):
-    """Runs a command beside a folder with an environment."""
+    """Run a command in a folder that contains an environment."""
     folder = tmp_path / "environments" / "sell-it"
     folder.mkdir(parents=True)
     (folder / "sell_it.py").write_text(SOURCE.read_text(encoding="utf-8"), encoding="utf-8")
@@ -49,7 +49,7 @@ def assay(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("name", "path"), [("environments/sell-it", ""), ("owner/sell-it", "environments/sell-it")]
 )
-def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name, path):
+def test_evaluating_an_environment_writes_an_ordinary_run(assay, tmp_path, name, path):
     """From a folder or an installed package, with its arguments."""
     sys.path.insert(0, str(tmp_path / path))
     with ModelServer(answer) as server:
@@ -63,7 +63,7 @@ def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name,
     assert [line.name for line in rows[0].report.lines] == ["turns_left", "num_turns"]
 
 
-def test_a_dry_run_says_that_it_counts_the_first_turn_alone(assay):
+def test_a_dry_run_says_that_it_counts_only_the_first_turn(assay):
     with ModelServer(answer) as server:
         arguments = ("eval", "environments/sell-it", "-m", server.model, "--dry-run", "--env-args")
         several = assay(*arguments, '{"max_turns": 2}')
@@ -76,7 +76,7 @@ def test_a_dry_run_says_that_it_counts_the_first_turn_alone(assay):
 
 
 def test_a_run_is_resumed_only_with_the_same_arguments_of_its_environment(assay):
-    """They are part of what the run is, and it shows them."""
+    """They are part of the identity of the run, which shows them."""
     arguments = ["eval", "environments/sell-it", "-o", "run", "-q", "--env-args"]
     with ModelServer(answer) as server:
         arguments[2:2] = ["-m", server.model]
@@ -89,8 +89,8 @@ def test_a_run_is_resumed_only_with_the_same_arguments_of_its_environment(assay)
     assert 'environment environments/sell-it; with {"max_turns": 2}' in shown
 
 
-def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
-    """By the reward from 0.5 on, as in verifiers: each rollout of the first question is worth 1.5, of the other 1.0."""
+def test_pass_at_k_uses_the_threshold_of_the_environment(assay):
+    """A reward of 0.5, as in verifiers: rollouts of the first question get 1.5, of the other 1.0."""
     with ModelServer(answer) as server:
         arguments = ["-m", server.model, "--samples", "2", "-o", "run"]
         ended = assay("eval", "environments/sell-it", *arguments)
@@ -100,7 +100,7 @@ def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ["environments/sell-it", "--env-args", '{"turns": 1}'],
@@ -120,15 +120,15 @@ def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
         ),
     ],
 )
-def test_what_is_wrong_is_said(assay, arguments, told):
-    """In a sentence, as bad usage."""
+def test_invalid_arguments_are_refused(assay, arguments, message):
+    """As a usage error."""
     ended = assay("eval", *arguments, "-m", "openai/none")
     assert ended.code == 2
-    assert told in ended.err
+    assert message in ended.err
 
 
-def test_an_environment_for_verifiers_says_what_it_needs(assay):
-    """Where the variable is not set."""
+def test_an_environment_for_verifiers_asks_for_its_variable(assay):
+    """If the variable is not set."""
     ended = assay("eval", "environments/sell-it", "-m", "openai/none", as_verifiers="0")
     assert ended.code == 2
     assert (
@@ -137,15 +137,15 @@ def test_an_environment_for_verifiers_says_what_it_needs(assay):
     )
 
 
-def test_the_rubric_of_an_environment_is_served(assay):
-    """As that of a file."""
+def test_the_rubric_of_an_environment_can_be_served(assay):
+    """Like a rubric from a file."""
     ended = assay("serve", "environments/sell-it", "--dry-run")
     assert ended.code == 0, ended.err
     assert "[turns_left +0.5, num_turns +0]> would be served" in ended.err
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         ("raise RuntimeError('boom')", "cannot be imported: RuntimeError: boom"),
         (
@@ -157,13 +157,15 @@ def test_the_rubric_of_an_environment_is_served(assay):
         ("def load_environment():\n    raise SystemExit(3)", "failed: SystemExit: 3"),
     ],
 )
-def test_an_environment_that_fails_says_so_in_a_sentence(assay, tmp_path, code, told, request):
-    """Its code is not ours, and a stack trace would look like our fault."""
+def test_an_error_in_the_code_of_an_environment_is_one_message(
+    assay, tmp_path, code, message, request
+):
+    """A stack trace would look like a fault of assay."""
     path = tmp_path / f"failing_{abs(hash(request.node.name))}.py"
     path.write_text(code)
     done = assay("eval", str(path), "-m", "http://127.0.0.1:9/v1#m")
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
 
 
@@ -184,8 +186,8 @@ PROJECT = '[project]\nname = "{}"\n'
         ("no toml", "game/game.py"),
     ],
 )
-def test_a_folder_has_its_module_where_packages_have_it(assay, tmp_path, project, path):
-    """Named as the folder or as the project, beside it or in a package."""
+def test_the_module_of_a_folder_may_be_in_the_usual_places(assay, tmp_path, project, path):
+    """Named like the folder or the project, in the folder or in a package."""
     file = tmp_path / path
     file.parent.mkdir(parents=True)
     file.write_text(SOURCE.read_text(encoding="utf-8"), encoding="utf-8")
@@ -208,8 +210,8 @@ CALLS = {
 }
 
 
-def started(folder, *arguments):
-    """The command in a process of its own."""
+def start_command(folder, *arguments):
+    """Start the command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "assay", *arguments],
         cwd=folder,
@@ -221,20 +223,20 @@ def started(folder, *arguments):
 
 
 @pytest.mark.slow
-def test_a_server_gives_the_rewards_of_an_evaluation(tmp_path):
-    """For the same rollouts, whose messages come to it as plain JSON."""
+def test_a_server_gives_the_same_rewards_as_an_evaluation(tmp_path):
+    """For the same rollouts, whose messages it gets as plain JSON."""
     (tmp_path / "calling.py").write_text(TOOLS.read_text(encoding="utf-8"), encoding="utf-8")
 
     def reply(messages):
         return CALLS[messages[0]["content"]][sum(m["role"] == "assistant" for m in messages)]
 
     with ModelServer(reply) as server:
-        evaluation = started(tmp_path, "eval", "calling.py", "-m", server.model, "-o", "run")
+        evaluation = start_command(tmp_path, "eval", "calling.py", "-m", server.model, "-o", "run")
         _, said = evaluation.communicate(timeout=120)
         assert evaluation.returncode == 0, said
     rows = list(Run.open(tmp_path / "run").rows())
     assert [row.reward for row in rows] == [1.5, 1.0]
-    serving = started(tmp_path, "serve", "calling.py", "--port", "0")
+    serving = start_command(tmp_path, "serve", "calling.py", "--port", "0")
     try:
         url = serving.stderr.readline().split()[3]
         named = ("prompt", "completion", "answer", "info")
@@ -257,8 +259,8 @@ def test_a_server_gives_the_rewards_of_an_evaluation(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_evaluation_that_is_interrupted_goes_on_where_it_was(tmp_path):
-    """What was asked is kept, and not asked again."""
+def test_an_interrupted_evaluation_can_be_resumed(tmp_path):
+    """Saved replies are not generated again."""
     source = SOURCE.read_text(encoding="utf-8")
     rows = [{"question": f"Sell me {number}.", "answer": "deal"} for number in range(8)]
     (tmp_path / "selling.py").write_text(f"{source}\n\nROWS[:] = {rows!r}\n", encoding="utf-8")
@@ -272,13 +274,13 @@ def test_an_evaluation_that_is_interrupted_goes_on_where_it_was(tmp_path):
 
     with ModelServer(reply) as server:
         command = ("eval", "selling.py", "-m", server.model, "-o", "run", "--concurrency", "1")
-        interrupted = started(tmp_path, *command)
+        interrupted = start_command(tmp_path, *command)
         _, said = interrupted.communicate(timeout=120)
         assert interrupted.returncode == 130, said
         assert "finishing what has started" in said
         kept = len(list(Run.open(tmp_path / "run").rows()))
         assert 0 < kept < 8
-        resumed = started(tmp_path, *command, "--resume")
+        resumed = start_command(tmp_path, *command, "--resume")
         _, said = resumed.communicate(timeout=120)
         assert resumed.returncode == 0, said
     assert [row.reward for row in Run.open(tmp_path / "run").rows()] == [1.0] * 8

@@ -17,7 +17,7 @@ QUESTIONS = [
 ]
 RUBRIC = [{"name": "right", "check": "exact_match"}]
 
-pytestmark = pytest.mark.usefixtures("place")
+pytestmark = pytest.mark.usefixtures("cache_folder")
 
 
 def answer_all(system: str, user: str) -> str:
@@ -33,11 +33,11 @@ def answer_paris(system: str, user: str) -> str:
 
 
 @pytest.fixture
-def evaluate(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
-    """Return a function that runs `assay eval` on the questions, and what it printed."""
+def evaluate(write_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    """Return a function that runs `assay eval` on the questions and returns its exit code and output."""
     monkeypatch.chdir(tmp_path)
-    files("questions.jsonl", QUESTIONS)
-    files("rubric.json", RUBRIC)
+    write_file("questions.jsonl", QUESTIONS)
+    write_file("rubric.json", RUBRIC)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(["eval", "questions.jsonl", "-r", "rubric.json", "--no-cache", *arguments])
@@ -48,10 +48,10 @@ def evaluate(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_a_prompt_template_is_filled_with_the_columns(
-    evaluate: Any, serve: Any, files: Any
+    evaluate: Any, serve: Any, write_file: Any
 ) -> None:
     server = serve(answer_all)
-    files("prompt.yaml", "system: You know {category}.\nuser: 'Q: {question}'\n")
+    write_file("prompt.yaml", "system: You know {category}.\nuser: 'Q: {question}'\n")
     code, _, _ = evaluate("-m", server.model, "--prompt", "prompt.yaml", "--limit", "1")
     assert code == 0
     assert server.requests[0].body["messages"] == [
@@ -60,14 +60,14 @@ def test_a_prompt_template_is_filled_with_the_columns(
     ]
 
 
-def test_few_shot_examples_come_from_a_table(evaluate: Any, serve: Any, files: Any) -> None:
+def test_few_shot_examples_come_from_a_table(evaluate: Any, serve: Any, write_file: Any) -> None:
     server = serve(answer_all)
-    files("prompt.txt", "Q: {question}\n")
+    write_file("prompt.txt", "Q: {question}\n")
     shots = [
         {"question": "The capital of Japan?", "answer": "Tokyo"},
         {"question": "The capital of Peru?", "answer": "Lima"},
     ]
-    files("shots.jsonl", shots)
+    write_file("shots.jsonl", shots)
     command = ["-m", server.model, "--prompt", "prompt.txt", "--few-shot", "shots.jsonl"]
     evaluate(*command, "--shots", "1", "--system-prompt", "Know {category}.", "--limit", "1")
     assert server.requests[0].body["messages"] == [
@@ -79,10 +79,10 @@ def test_few_shot_examples_come_from_a_table(evaluate: Any, serve: Any, files: A
 
 
 def test_a_missing_column_is_an_error_that_names_the_columns(
-    evaluate: Any, serve: Any, files: Any
+    evaluate: Any, serve: Any, write_file: Any
 ) -> None:
     server = serve(answer_all)
-    files("prompt.txt", "{question} in {language}")
+    write_file("prompt.txt", "{question} in {language}")
     code, _, error = evaluate("-m", server.model, "--prompt", "prompt.txt")
     assert (code, server.calls) == (2, 0)
     assert "'language'" in error
@@ -107,11 +107,13 @@ def test_every_sample_has_its_own_seed(evaluate: Any, serve: Any) -> None:
     assert sorted(asked.body["seed"] for asked in server.requests) == [7, 8, 9]
 
 
-def test_several_models_and_prompts_make_one_table(evaluate: Any, serve: Any, files: Any) -> None:
+def test_several_models_and_prompts_make_one_table(
+    evaluate: Any, serve: Any, write_file: Any
+) -> None:
     small = serve(answer_paris, name="small")
     big = serve(answer_all, name="big")
-    files("short.txt", "{question}")
-    files("long.txt", "Think, then answer.\n{question}")
+    write_file("short.txt", "{question}")
+    write_file("long.txt", "Think, then answer.\n{question}")
     models = ["-m", small.model, "-m", big.model]
     prompts = ["--prompt", "short.txt", "--prompt", "long.txt"]
     code, out, _ = evaluate(*models, *prompts, "-o", "runs")
@@ -139,14 +141,14 @@ def test_several_models_and_prompts_make_one_table(evaluate: Any, serve: Any, fi
     assert table[3]["summary"]["tasks"]["america"]["score"]["mean"] == 1.0
 
 
-def test_compare_knows_the_pairs_of_a_matrix(
-    evaluate: Any, serve: Any, files: Any, capsys: Any
+def test_compare_finds_the_pairs_of_a_matrix(
+    evaluate: Any, serve: Any, write_file: Any, capsys: Any
 ) -> None:
-    """Runs that differ in the model or in the prompt are compared, and not those that differ in both."""
+    """Pairs that differ in the model or in the prompt, but not in both."""
     small = serve(answer_paris, name="small")
     big = serve(answer_all, name="big")
-    files("short.txt", "{question}")
-    files("long.txt", "Think, then answer.\n{question}")
+    write_file("short.txt", "{question}")
+    write_file("long.txt", "Think, then answer.\n{question}")
     prompts = ["--prompt", "short.txt", "--prompt", "long.txt"]
     evaluate("-m", small.model, "-m", big.model, *prompts, "-o", "runs")
     assert main(["compare", "runs", "-f", "json"]) == 0
@@ -170,7 +172,7 @@ def test_compare_knows_the_pairs_of_a_matrix(
 
 
 def test_the_threshold_for_passing_can_be_given(evaluate: Any, serve: Any, capsys: Any) -> None:
-    """It is saved with the run, printed beside the rates, and may be another when the run is shown."""
+    """It is saved with the run and printed with the rates; `assay show` can use another one."""
     server = serve(answer_paris)
     command = ["-m", server.model, "-o", "run", "--samples", "2", "--pass-at", "0.5"]
     _, out, _ = evaluate(*command, "-f", "markdown")
@@ -191,7 +193,7 @@ def test_the_threshold_for_passing_can_be_given(evaluate: Any, serve: Any, capsy
     assert main(["show", "run", "--examples", "-f", "csv"]) == 2
 
 
-def test_a_matrix_is_resumed_where_it_failed(evaluate: Any, serve: Any) -> None:
+def test_resuming_a_matrix_repeats_only_failed_runs(evaluate: Any, serve: Any) -> None:
     small = serve(answer_all, name="small", faults=[Fault.refusing("no"), None, None])
     big = serve(answer_all, name="big")
     command = ["-m", small.model, "-m", big.model, "-o", "runs"]
@@ -208,7 +210,7 @@ def test_a_matrix_is_resumed_where_it_failed(evaluate: Any, serve: Any) -> None:
     assert (small.calls, big.calls) == (answered[0] + 1, answered[1])
 
 
-def test_thresholds_hold_for_every_run_of_a_matrix(evaluate: Any, serve: Any) -> None:
+def test_thresholds_apply_to_every_run_of_a_matrix(evaluate: Any, serve: Any) -> None:
     small = serve(answer_paris, name="small")
     big = serve(answer_all, name="big")
     models = ["-m", small.model, "-m", big.model]
@@ -234,26 +236,26 @@ def test_a_dry_run_of_a_matrix_counts_all_calls(evaluate: Any, serve: Any) -> No
 
 
 def test_a_model_or_prompt_that_is_given_twice_is_refused(
-    evaluate: Any, serve: Any, files: Any
+    evaluate: Any, serve: Any, write_file: Any
 ) -> None:
     server = serve(answer_all)
     code, _, error = evaluate("-m", server.model, "-m", server.model)
     assert code == 2
     assert "was given twice" in error
     Path("other").mkdir()
-    files("prompt.txt", "{question}")
-    files("other/prompt.txt", "Q: {question}")
+    write_file("prompt.txt", "{question}")
+    write_file("other/prompt.txt", "Q: {question}")
     prompts = ["--prompt", "prompt.txt", "--prompt", "other/prompt.txt"]
     code, _, error = evaluate("-m", server.model, *prompts)
     assert code == 2
     assert "two prompts are called 'prompt'" in error
 
 
-def test_a_model_has_settings_of_its_own_in_the_config_file(
-    evaluate: Any, serve: Any, files: Any
+def test_the_config_file_can_have_settings_for_each_model(
+    evaluate: Any, serve: Any, write_file: Any
 ) -> None:
     server = serve(answer_all, name="qwen")
-    files(
+    write_file(
         "assay.toml",
         f"""
 temperature = 0.1
@@ -285,21 +287,21 @@ top-p = 0.5
     assert server.requests[-1].body["temperature"] == 0.9
 
 
-def test_wrong_settings_of_a_model_are_refused(evaluate: Any, files: Any) -> None:
-    files("assay.toml", "[models.small]\ntemprature = 1.0\n")
+def test_wrong_settings_of_a_model_are_refused(evaluate: Any, write_file: Any) -> None:
+    write_file("assay.toml", "[models.small]\ntemprature = 1.0\n")
     code, _, error = evaluate("-m", "small")
     assert code == 2
     assert "'models.small.temprature': did you mean 'temperature'?" in error
-    files("assay.toml", '[models.small]\nmodel = "openai/x"\nprice = [1.0]\n')
+    write_file("assay.toml", '[models.small]\nmodel = "openai/x"\nprice = [1.0]\n')
     code, _, error = evaluate("-m", "small")
     assert code == 2
     assert "models.small.price is [1.0]" in error
 
 
 def test_an_address_in_a_config_file_that_was_found_is_not_called(
-    evaluate: Any, files: Any
+    evaluate: Any, write_file: Any
 ) -> None:
-    files("assay.toml", '[models.small]\nmodel = "https://elsewhere.example/v1#small"\n')
+    write_file("assay.toml", '[models.small]\nmodel = "https://elsewhere.example/v1#small"\n')
     code, _, error = evaluate("-m", "small")
     assert code == 2
     assert "may be sent keys" in error
@@ -326,9 +328,9 @@ def test_an_unknown_option_suggests_the_nearest_one(
 
 
 def test_a_misspelt_model_of_the_config_file_suggests_the_right_one(
-    evaluate: Any, files: Any
+    evaluate: Any, write_file: Any
 ) -> None:
-    files("assay.toml", '[models.small]\nmodel = "openai/gpt-5-mini"\n')
+    write_file("assay.toml", '[models.small]\nmodel = "openai/gpt-5-mini"\n')
     code, _, error = evaluate("-m", "smal")
     assert code == 2
     assert "did you mean 'small'?" in error

@@ -1,4 +1,4 @@
-"""The examples at the end of every command's help: they are typed as they stand, and work."""
+"""The examples in the help of every command run as printed."""
 
 import json
 import os
@@ -29,13 +29,13 @@ READY = (
     "completion",
     "help",
 )
-"""Commands whose examples need no more than the files below; those of others have tests of their own."""
+"""Commands whose examples need only the files below; the examples of other commands are tested elsewhere."""
 
 NEEDS_A_NETWORK = {"models pull"}
 
 
 def examples(group: Any = root, names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """Commands and groups by their words, with the example of each."""
+    """Return the name of every command and group, with its example."""
     found = [(" ".join(names), group.example)]
     if isinstance(group, click.Group):
         ctx = click.Context(group)
@@ -46,9 +46,9 @@ def examples(group: Any = root, names: tuple[str, ...] = ()) -> list[tuple[str, 
 
 @pytest.fixture
 def folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path, serve: Any, capsys: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_folder: Path, serve: Any, capsys: Any
 ) -> Path:
-    """What a reader of the help would have: a rubric, rollouts, questions, a run, a cache, a key."""
+    """A folder with what a reader of the help would have: a rubric, rollouts, questions, a run, a cache, a key."""
     monkeypatch.chdir(tmp_path)
     server = serve("7")
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
@@ -66,7 +66,7 @@ def folder(
         (tmp_path / f"{name}.yaml").write_text("user: '{question}'\n")
     models = "".join(f"[models.{name}]\nmodel = 'openai/{name}'\n" for name in ("small", "big"))
     (tmp_path / "assay.toml").write_text(models)
-    store = open_store(place)
+    store = open_store(cache_folder)
     store.put_many([(VerdictKey("q", "t", "openai/x", "1"), CachedVerdict("MET"))])
     store.close()
     main(["cache", "export", "-o", "verdicts.jsonl"])
@@ -74,9 +74,7 @@ def folder(
 
 
 @pytest.mark.parametrize(("command", "example"), examples(), ids=lambda value: value[:30])
-def test_an_example_works_as_it_stands(
-    command: str, example: str, folder: Path, capsys: Any
-) -> None:
+def test_an_example_runs_as_printed(command: str, example: str, folder: Path, capsys: Any) -> None:
     """Exit code 0."""
     if command in NEEDS_A_NETWORK:
         pytest.skip("it downloads")

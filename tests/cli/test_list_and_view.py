@@ -1,4 +1,4 @@
-"""`assay list` and `assay view`: find runs in a folder, list them, and open their page."""
+"""`assay list` and `assay view`: list the runs in a folder, and open their page."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def is_polite(completion: str) -> bool:
 
 @pytest.fixture
 async def folder(tmp_path: Path) -> Path:
-    """Two runs: one with scores 1 and 0, and one in a folder of its own, in which a row has no score."""
+    """Two runs: one with scores 1 and 0, and one in a subfolder with an unscored row."""
     rubric = Rubric([is_polite], name="manners")
     rows = [{"completion": "please"}, {"completion": "now"}]
     await score_rows(rubric, rows, folder=tmp_path / "runs" / "before")
@@ -45,7 +45,7 @@ def test_a_folder_of_runs_is_listed_with_scores_and_errors(folder: Path, capsys:
     assert "1, 1 unscored" in later
 
 
-def test_a_run_that_is_a_file_is_listed_too(folder: Path, capsys: Any) -> None:
+def test_a_run_file_is_listed_too(folder: Path, capsys: Any) -> None:
     """It was copied, or named when it was started."""
     (folder / "before" / "run.assay").rename(folder / "tuesday.assay")
     assert main(["list", str(folder)]) == 0
@@ -56,7 +56,7 @@ def test_a_run_that_is_a_file_is_listed_too(folder: Path, capsys: Any) -> None:
     assert "2 rollouts" in capsys.readouterr().out
 
 
-def test_the_list_as_json_has_every_figure(folder: Path, capsys: Any) -> None:
+def test_the_list_as_json_contains_every_value(folder: Path, capsys: Any) -> None:
     assert main(["list", str(folder), "-f", "json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     by_name = {run["name"]: run for run in runs}
@@ -75,7 +75,7 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path, capsys: Any) -> None:
     assert "there is no run" in capsys.readouterr().err
 
 
-async def test_the_list_names_the_model_that_judges(tmp_path: Path, capsys: Any) -> None:
+async def test_the_list_shows_the_judge(tmp_path: Path, capsys: Any) -> None:
     with ModelServer("MET") as server:
         rubric = Rubric([{"requirement": "Is polite"}], judge=PerCriterionGrader(server.model))
         await score_rows(rubric, [{"completion": "please"}], folder=tmp_path / "run")
@@ -83,8 +83,8 @@ async def test_the_list_names_the_model_that_judges(tmp_path: Path, capsys: Any)
         assert f" {server.model} " in capsys.readouterr().out
 
 
-class View:
-    """`assay view` as a process, until the block ends."""
+class ViewProcess:
+    """`assay view` in a process that ends with the `with` block."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.arguments = arguments
@@ -92,7 +92,7 @@ class View:
         kept = {name: value for name, value in os.environ.items() if name not in names}
         self.environment = {**kept, **environment}
 
-    def __enter__(self) -> "View":
+    def __enter__(self) -> "ViewProcess":
         self.process = subprocess.Popen(
             [sys.executable, "-m", "assay", "view", *self.arguments],
             stdout=subprocess.PIPE,
@@ -114,7 +114,7 @@ class View:
 
 
 def test_a_second_page_takes_the_next_free_port(folder: Path) -> None:
-    with View(str(folder)) as first, View(str(folder)) as second:
+    with ViewProcess(str(folder)) as first, ViewProcess(str(folder)) as second:
         assert first.port != second.port
 
 
@@ -125,14 +125,14 @@ def test_a_port_that_is_in_use_is_an_error(folder: Path, capsys: Any) -> None:
     assert f"port {port} is in use: name another" in capsys.readouterr().err
 
 
-def test_a_port_that_does_not_exist_is_bad_usage(folder: Path, capsys: Any) -> None:
+def test_an_invalid_port_is_a_usage_error(folder: Path, capsys: Any) -> None:
     assert main(["view", str(folder), "--port", "70000"]) == 2
     assert "give a number from 0 to 65535" in capsys.readouterr().err
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Path:
-    """A program that stands for a browser: it writes the address that it gets to a pipe."""
+def fake_browser(tmp_path: Path) -> Path:
+    """A program that stands in for a browser: it writes the URL that it gets to a pipe."""
     os.mkfifo(tmp_path / "opened")
     program = tmp_path / "browser"
     program.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
@@ -140,13 +140,13 @@ def browser(tmp_path: Path) -> Path:
     return program
 
 
-def test_the_page_is_opened_in_the_browser(folder: Path, browser: Path) -> None:
-    with View(str(folder), BROWSER=f"{browser} %s") as view:
-        assert (browser.parent / "opened").read_text().strip() == view.address
+def test_the_page_is_opened_in_the_browser(folder: Path, fake_browser: Path) -> None:
+    with ViewProcess(str(folder), BROWSER=f"{fake_browser} %s") as view:
+        assert (fake_browser.parent / "opened").read_text().strip() == view.address
 
 
 def test_no_browser_is_opened_without_a_display() -> None:
-    """A browser for terminals would take over the terminal that the address is printed to."""
+    """A text browser would take over the terminal in which the URL is printed."""
     code = "from assay.viewer.page_server import has_display; print(has_display())"
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     for extra, shown in (({}, "False"), ({"DISPLAY": ":0"}, "True")):

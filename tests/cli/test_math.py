@@ -1,4 +1,4 @@
-"""`assay math`: the verdict and its reason, for one pair and for a file of them."""
+"""`assay math`: verdicts with reasons for one pair or a file of pairs."""
 
 import io
 import json
@@ -35,21 +35,20 @@ class TestOnePair:
             ("", "4", 2, "gold unparsable"),
         ],
     )
-    def test_the_exit_code_and_the_first_word_say_what_came_out(
+    def test_the_exit_code_and_the_first_word_give_the_verdict(
         self, capsys, gold, answer, code, word
     ):
-        """0 the same, 1 different, 2 undecided; answers may begin with a minus."""
+        """0 for equal, 1 for different, 2 for undecided; answers may begin with a minus."""
         assert main(["math", gold, answer]) == code
         assert capsys.readouterr().out.startswith(f"{word} (")
 
-    def test_the_line_says_who_decided_and_why(self, capsys):
-        """Status, tier, and the reason in words."""
+    def test_the_line_contains_status_tier_and_reason(self, capsys):
         main(["math", "1/2", "1/3"])
         status, _, reason = capsys.readouterr().out.strip().partition(": ")
         assert status.startswith("different (")
         assert reason
 
-    def test_json_holds_the_pair_and_the_verdict(self, capsys):
+    def test_json_contains_the_pair_and_the_verdict(self, capsys):
         """One object."""
         assert main(["math", "1/2", "0.5", "--json"]) == 0
         said = json.loads(capsys.readouterr().out)
@@ -57,13 +56,13 @@ class TestOnePair:
         assert (said["status"], said["tier"]) == ("equal", "normalize")
         assert said["reason"]
 
-    def test_a_box_and_what_follows_a_thought_is_read(self, capsys):
-        """As a rubric would."""
+    def test_boxes_and_text_after_reasoning_are_read(self, capsys):
+        """As in a rubric."""
         assert main(["math", "4", "<think>5?</think> It is \\boxed{4}."]) == 0
         assert main(["math", "4", "<think>\\boxed{4}"]) == 1
 
-    def test_strict_wants_a_box(self, capsys):
-        """A bare answer is none."""
+    def test_strict_requires_a_box(self, capsys):
+        """A bare answer is not accepted."""
         assert main(["math", "4", "4", "--strict"]) == 1
         assert "no boxed answer" in capsys.readouterr().out
         assert main(["math", "4", "\\boxed{4}", "--strict"]) == 0
@@ -80,12 +79,12 @@ class TestOnePair:
             (["100", "101", "--tolerance", "0.02"], 0),
         ],
     )
-    def test_every_rule_can_be_changed(self, capsys, arguments, code):
-        """By an option of its name."""
+    def test_every_rule_has_an_option(self, capsys, arguments, code):
+        """With the same name."""
         assert main(["math", *arguments]) == code
 
-    def test_every_rule_is_an_option_with_a_word_of_help(self, capsys):
-        """And those that are yes or no have both."""
+    def test_every_rule_option_has_a_help_text(self, capsys):
+        """Boolean rules have an option for yes and one for no."""
         assert main(["math", "--help"]) == 0
         out = capsys.readouterr().out
         for rule in fields(MathOptions):
@@ -116,15 +115,15 @@ class TestBadUsage:
             (["judge"], "No such command 'judge'"),
         ],
     )
-    def test_it_is_said_with_exit_code_two(self, capsys, arguments, words):
-        """And nothing is printed as if it were a verdict."""
+    def test_usage_errors_give_exit_code_2(self, capsys, arguments, words):
+        """No verdict is printed."""
         assert main(arguments) == 2
         said = capsys.readouterr()
         assert words in said.err
         assert said.out == ""
 
-    def test_without_a_command_it_shows_what_there_is(self, capsys):
-        """As a question with no answer."""
+    def test_without_arguments_the_help_is_printed(self, capsys):
+        """With the exit code for undecided."""
         assert main([]) == 2
         assert "math" in capsys.readouterr().err
 
@@ -140,8 +139,8 @@ class TestFiles:
 
         return write
 
-    def test_every_line_comes_back_with_its_verdict(self, pairs, capsys):
-        """In order, with whatever else it holds; the exit code is that of the worst."""
+    def test_every_line_is_printed_with_its_verdict(self, pairs, capsys):
+        """In order, with its other fields; the exit code is that of the worst verdict."""
         path = pairs(
             {"id": 7, "gold": "1/2", "answer": "0.5"}, "", {"gold": 4, "answer": "\\boxed{5}"}
         )
@@ -152,7 +151,7 @@ class TestFiles:
         assert (rows[0]["id"], rows[1]["gold"]) == (7, 4)
         assert said.err == "2 pairs, 1 different, 1 the same\n"
 
-    def test_all_the_same_is_a_yes(self, pairs, capsys):
+    def test_exit_code_0_if_all_pairs_are_equal(self, pairs, capsys):
         """Over more than one chunk, too."""
         rows = [{"gold": str(n), "answer": f"{n}.0"} for n in range(700)]
         assert main(["math", "--file", pairs(*rows)]) == 0
@@ -162,13 +161,11 @@ class TestFiles:
         ]
         assert "700 pairs, 700 the same" in said.err
 
-    def test_a_gold_that_cannot_be_read_is_undecided(self, pairs, capsys):
-        """Neither yes nor no."""
+    def test_an_unreadable_gold_answer_is_undecided(self, pairs, capsys):
         assert main(["math", "--file", pairs({"gold": "", "answer": "4"})]) == 2
         assert "1 undecided" in capsys.readouterr().err
 
-    def test_no_pairs_is_no_yes(self, pairs, capsys):
-        """An empty file proves nothing."""
+    def test_an_empty_file_does_not_give_exit_code_0(self, pairs, capsys):
         assert main(["math", "--file", pairs("")]) == 2
         assert "no pairs" in capsys.readouterr().err
 
@@ -183,8 +180,10 @@ class TestFiles:
         ],
         ids=["cut off", "a list", "half a pair", "no text", "deep"],
     )
-    def test_a_bad_line_is_named_after_what_stands_before_it(self, tmp_path, capsys, line, words):
-        """File, line number, and what was wrong."""
+    def test_an_invalid_line_is_reported_after_the_lines_before_it(
+        self, tmp_path, capsys, line, words
+    ):
+        """With file, line number and reason."""
         path = tmp_path / "pairs.jsonl"
         good = '{"gold": "4", "answer": "4"}\n'
         path.write_bytes((good * 4 + line).encode(errors="surrogateescape"))
@@ -195,8 +194,7 @@ class TestFiles:
         assert f"{path}:5: " in said.err
         assert words in said.err
 
-    def test_a_file_that_is_not_there_is_named(self, capsys):
-        """With what the system says."""
+    def test_a_missing_file_is_named_in_the_error(self, capsys):
         assert main(["math", "--file", "nowhere.jsonl"]) == 2
         assert "nowhere.jsonl" in capsys.readouterr().err
 
@@ -207,8 +205,8 @@ class TestFiles:
         assert main(["math", "--file", "-"]) == 0
         assert len(capsys.readouterr().out.splitlines()) == 3
 
-    def test_a_reader_who_leaves_is_no_trouble(self, pairs):
-        """As `head` does."""
+    def test_a_closed_pipe_is_not_an_error(self, pairs):
+        """As with `head`."""
         path = pairs(*[{"gold": "4", "answer": "4"}] * 20_000)
         command = [sys.executable, "-m", "assay", "math", "--file", path]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -219,8 +217,8 @@ class TestFiles:
         assert "failed after" in said
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
-    def test_an_interrupt_says_how_much_is_done(self):
-        """What is done stands on standard output."""
+    def test_an_interrupt_prints_how_many_pairs_are_done(self):
+        """Finished verdicts are on standard output."""
         command = [sys.executable, "-m", "assay", "math", "--file", "-"]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
@@ -241,7 +239,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "score-mathematics.md").
 
 class TestTheCommand:
     @pytest.mark.parametrize(("line", "output"), CONSOLE.findall(PAGE))
-    def test_the_page_shows_what_it_prints(self, line, output, capsys, tmp_path, monkeypatch):
+    def test_the_documentation_shows_the_actual_output(
+        self, line, output, capsys, tmp_path, monkeypatch
+    ):
         """Every command of docs/how-to/score-mathematics.md."""
         monkeypatch.chdir(tmp_path)
         Path("pairs.jsonl").write_text('{"gold": 4, "answer": "4"}\n', encoding="utf-8")
@@ -250,7 +250,7 @@ class TestTheCommand:
         if " > " not in line:
             assert capsys.readouterr().out == output
 
-    def test_help_and_version_need_nothing_heavy(self):
+    def test_help_and_version_import_no_large_packages(self):
         """Not even pydantic."""
         for argument in ("--help", "--version"):
             code = f"import sys\nfrom assay.cli import main\ntry: main([{argument!r}])\nfinally: print(*sys.modules)"
@@ -260,7 +260,7 @@ class TestTheCommand:
             loaded = {"pydantic", "yaml", "asyncio", "flint", "sympy", "assay.math"}
             assert not loaded & set(done.stdout.split())
 
-    def test_it_runs_as_a_module(self):
+    def test_the_command_runs_as_a_module(self):
         """`python -m assay`."""
         done = assay("--version")
         assert (done.returncode, done.stdout[:6]) == (0, "assay ")

@@ -1,4 +1,4 @@
-"""The first day of a user: from an empty folder through the tutorial to a comparison, a gate and a notebook."""
+"""The first day of a user: tutorial, comparison, gate in CI, and notebook."""
 
 import json
 import shlex
@@ -44,7 +44,7 @@ NOTEBOOK = [
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("cache_folder")
 def test_a_newcomer_gets_from_an_empty_folder_to_a_gate_and_a_notebook(
     serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_newcomer_gets_from_an_empty_folder_to_a_gate_and_a_notebook(
 
 
 def follow_tutorial(session: Session) -> None:
-    """Write every file of the tutorial, and run every command; what it prints is tested elsewhere."""
+    """Write every file of the tutorial, and run every command; the output is tested elsewhere."""
     for language, title, content in BLOCK.findall((DOCS / "tutorial.md").read_text("utf-8")):
         if title:
             Path(title).write_text(content, encoding="utf-8")
@@ -101,19 +101,19 @@ def follow_tutorial(session: Session) -> None:
                 session.said(line)
 
 
-class Printed(NamedTuple):
-    """The exit code of a command, and what it printed."""
+class Result(NamedTuple):
+    """The exit code and the output of a command."""
 
     code: int
     out: str
     err: str
 
 
-def assay(line: str, capsys: Any) -> Printed:
+def assay(line: str, capsys: Any) -> Result:
     capsys.readouterr()
     code = main(shlex.split(line))
     printed = capsys.readouterr()
-    return Printed(code, printed.out, printed.err)
+    return Result(code, printed.out, printed.err)
 
 
 def write_replies(name: str, replies: list[str]) -> None:
@@ -133,7 +133,7 @@ def run_tests(run: str) -> "subprocess.CompletedProcess[str]":
 
 
 def run_notebook(folder: Path) -> list[str]:
-    """Run the cells in a kernel of Jupyter, and return what each shows."""
+    """Run the cells in a Jupyter kernel, and return the output of each."""
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(textwrap.dedent(cell).strip()) for cell in NOTEBOOK]
     NotebookClient(

@@ -38,7 +38,7 @@ PAGES = [
 
 
 class Session:
-    """A folder, two models to ask, and the exit code of the last command."""
+    """A folder, two model servers, and the exit code of the last command."""
 
     def __init__(self, capsys: Any, model: str, big_model: str) -> None:
         self.capsys = capsys
@@ -47,11 +47,11 @@ class Session:
         self.code = 0
 
     def as_run(self, text: str) -> str:
-        """With the addresses of the servers in place of the page's."""
+        """Replace the URLs of the page by those of the servers."""
         return text.replace(MODEL, self.model).replace(BIG_MODEL, self.big_model)
 
-    def said(self, line: str) -> str:
-        """What a command prints: what it is asked for, and then what it has to say."""
+    def run_and_format(self, line: str) -> str:
+        """Run a command, and return its output and then its error output."""
         if line == "echo $?":
             return f"{self.code}\n"
         if line.startswith("cd "):
@@ -69,31 +69,31 @@ class Session:
             self.code = done.returncode
             return self.as_shown(done.stdout + done.stderr)
         self.code = main(shlex.split(line)[1:])
-        said = self.capsys.readouterr()
-        return self.as_shown(said.out + said.err)
+        run_and_format = self.capsys.readouterr()
+        return self.as_shown(run_and_format.out + run_and_format.err)
 
     def as_shown(self, printed: str) -> str:
-        """With the addresses of the page in place of the server's."""
+        """Replace the URLs of the servers by those of the page."""
         openai = f"{self.model.partition('#')[0]}#gpt-5"
         printed = printed.replace(self.model, MODEL).replace(self.big_model, BIG_MODEL)
         return printed.replace(openai, "openai/gpt-5")
 
 
 def answer(system: str, user: str) -> Any:
-    """A model under test, right about apples and buses; and a judge that believes every word of thanks."""
+    """Answer as a model that is right about apples and buses, and as a judge that believes every thank-you."""
     if "criterion" in system:
         criterion = user.rpartition("<criterion>")[2]
         if "reference" in criterion or "policy" in criterion:
             return judge_by_words(user, criterion)
         thanks = "hank" in user.partition("<response>")[2].partition("</response>")[0]
         sarcastic = "when it comes" in user and "sarcas" in user
-        said = 'It says "Thank you".' if thanks else "It gives no thanks."
-        said = "The thanks are sarcastic." if sarcastic else said
+        run_and_format = 'It says "Thank you".' if thanks else "It gives no thanks."
+        run_and_format = "The thanks are sarcastic." if sarcastic else run_and_format
         return {
-            "explanation": said,
+            "explanation": run_and_format,
             "criterion_status": "MET" if thanks and not sarcastic else "UNMET",
         }
-    said = {
+    run_and_format = {
         "apples": "She has 3 and buys 4, so it is 7.",
         "bus": "27",
         "cake": "It is 12 and then 5 less, so 8.",
@@ -103,11 +103,11 @@ def answer(system: str, user: str) -> Any:
         return "Santiago." if "Chile" in question else "I am not sure."
     if "return" in question:
         return "Yes, you can return it within 30 days."
-    return next((words for name, words in said.items() if name in user), "12 or so")
+    return next((words for name, words in run_and_format.items() if name in user), "12 or so")
 
 
 def answer_better(system: str, user: str) -> Any:
-    """A model under test that knows capitals and does sums, if it is told to take its time."""
+    """Answer as a model that knows capitals, and does sums if the prompt tells it to take its time."""
     question = user.rpartition("\n")[2]
     if "capital" in question:
         return "Oslo." if "Norway" in question else "Santiago."
@@ -117,7 +117,7 @@ def answer_better(system: str, user: str) -> Any:
 
 
 def judge_by_words(user: str, criterion: str) -> Any:
-    """A judge that looks for the reference, or for the days of a policy, in the response."""
+    """Judge by searching the response for the reference, or for the days of a policy."""
     response = user.partition("<response>")[2].partition("</response>")[0]
     wanted = user.partition("<reference>")[2].partition("</reference>")[0].strip()
     if "policy" in criterion:
@@ -130,9 +130,9 @@ def judge_by_words(user: str, criterion: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("cache_folder")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_shows_what_is_printed(
+def test_a_page_shows_the_actual_output(
     page: Path,
     request: Any,
     capsys: Any,
@@ -140,7 +140,7 @@ def test_a_page_shows_what_is_printed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the page shows is printed, except for times and versions of rubrics."""
+    """Except for times and rubric versions."""
     server = serve(answer, name="qwen")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", server.model.partition("#")[0])
@@ -151,7 +151,7 @@ def test_a_page_shows_what_is_printed(
 
     def printed_anew(command: re.Match[str]) -> str:
         line, shown = command.groups()
-        printed = session.said(line)
+        printed = session.run_and_format(line)
         if CHANGING.sub("…", printed) == CHANGING.sub("…", shown):
             return command[0]
         assert updating, f"{line}\n{printed}"
@@ -172,8 +172,8 @@ def test_a_page_shows_what_is_printed(
         page.write_text(anew, encoding="utf-8")
 
 
-def test_every_command_and_every_setting_stands_in_the_documentation() -> None:
-    """Commands on some page, settings in the table of the command line."""
+def test_every_command_and_setting_is_documented() -> None:
+    """Commands on any page, settings in the table of the command line."""
     pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
     for name in COMMANDS:
         assert f"assay {name}" in pages

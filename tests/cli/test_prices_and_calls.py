@@ -11,7 +11,7 @@ import pytest
 from assay.cli import main
 from assay.testing import Fault
 
-pytestmark = pytest.mark.usefixtures("place")
+pytestmark = pytest.mark.usefixtures("cache_folder")
 
 JUDGED = [{"requirement": "Names Paris"}]
 
@@ -30,16 +30,18 @@ def assay(capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def data(files: Any) -> str:
-    return files("data.jsonl", [{"prompt": f"Question {n}", "completion": "x"} for n in range(4)])
+def data(write_file: Any) -> str:
+    return write_file(
+        "data.jsonl", [{"prompt": f"Question {n}", "completion": "x"} for n in range(4)]
+    )
 
 
 @pytest.fixture
-def rubric(files: Any) -> str:
-    return files("rubric.json", JUDGED)
+def rubric(write_file: Any) -> str:
+    return write_file("rubric.json", JUDGED)
 
 
-def test_a_budget_is_refused_if_the_price_of_a_local_address_is_not_known(
+def test_a_budget_without_a_known_price_is_refused(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
     server = serve("MET")
@@ -53,9 +55,7 @@ def test_a_budget_is_refused_if_the_price_of_a_local_address_is_not_known(
     assert server.requests == []
 
 
-def test_a_model_that_costs_nothing_is_declared_so(
-    assay: Any, serve: Any, data: str, rubric: str
-) -> None:
+def test_a_model_can_be_declared_as_free(assay: Any, serve: Any, data: str, rubric: str) -> None:
     server = serve("MET")
     judge = ("-r", rubric, "--judge", server.model, "--no-cache")
     done = assay("score", data, *judge, "--budget", "1", "--price", "0,0")
@@ -71,10 +71,10 @@ def test_without_a_price_the_cost_is_unknown_and_not_zero(
     assert "cost unknown" in done.out
 
 
-def test_the_price_of_a_model_counts_input_and_output(
+def test_the_price_applies_to_input_and_output(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
-    """Dollars per million tokens: a million for input is a dollar for each token."""
+    """In dollars per million tokens: a million for input is a dollar for each token."""
     server = serve("MET")
     price = f"{server.model}=1000000,0"
     judge = ("-r", rubric, "--judge", server.model, "--no-cache", "-f", "json")
@@ -104,7 +104,7 @@ def test_a_budget_with_a_price_stops_the_run(
     assert (done.code, server.calls) == (1, 2)
 
 
-def test_two_models_have_a_price_each(assay: Any, serve: Any, data: str, rubric: str) -> None:
+def test_each_model_has_its_own_price(assay: Any, serve: Any, data: str, rubric: str) -> None:
     model = serve("an answer")
     judge = serve("MET")
     command = ("eval", data, "-r", rubric, "-m", model.model, "--judge", judge.model, "--no-cache")
@@ -121,7 +121,7 @@ def test_two_models_have_a_price_each(assay: Any, serve: Any, data: str, rubric:
 
 
 @pytest.mark.parametrize("price", ["1", "a,b", "1,-1", "1,2,3", "", "model="])
-def test_a_price_is_two_amounts(assay: Any, data: str, rubric: str, price: str) -> None:
+def test_a_price_must_be_two_amounts(assay: Any, data: str, rubric: str, price: str) -> None:
     done = assay("score", data, "-r", rubric, "--judge", "openai/x", "--price", price)
     assert done.code == 2
     assert "is not a price: write 0.5,1.5 or MODEL=0.5,1.5" in done.err
@@ -136,9 +136,9 @@ def test_a_price_of_a_model_that_is_not_called_is_refused(
     assert "--price is for 'openai/gpt', which this command does not ask" in done.err
 
 
-def test_lint_limits_the_model_that_proposes_fixes(assay: Any, serve: Any, files: Any) -> None:
+def test_lint_limits_the_model_that_proposes_fixes(assay: Any, serve: Any, write_file: Any) -> None:
     server = serve('{"reason": "", "requirements": ["Names the author", "Gives the year"]}')
-    rubric = files("two.yaml", "- requirement: Names the author and gives the year\n")
+    rubric = write_file("two.yaml", "- requirement: Names the author and gives the year\n")
     fix = ("lint", rubric, "--fix", "--judge", server.model)
     refused = assay(*fix, "--budget", "1")
     assert "--price" in refused.err + refused.out
@@ -148,7 +148,7 @@ def test_lint_limits_the_model_that_proposes_fixes(assay: Any, serve: Any, files
 
 
 def test_failed_attempts_count_as_calls(assay: Any, serve: Any, data: str, rubric: str) -> None:
-    """Of five requests one fails, so that the last of the four rollouts is still scored."""
+    """One of five requests fails, so the last of the four rollouts is still scored."""
     server = serve("MET", faults=[Fault.failing()])
     judge = ("-r", rubric, "--judge", server.model, "--no-cache")
     done = assay("score", data, *judge, "--max-calls", "4")
@@ -156,15 +156,15 @@ def test_failed_attempts_count_as_calls(assay: Any, serve: Any, data: str, rubri
     assert "4 requests, 3 answered" in done.err
 
 
-def test_a_limit_of_calls_is_for_one_process(assay: Any, data: str, rubric: str) -> None:
+def test_a_limit_of_calls_needs_a_single_process(assay: Any, data: str, rubric: str) -> None:
     options = ("--backend", "processes", "-o", "run", "--max-calls", "4")
     done = assay("score", data, "-r", rubric, "--judge", "openai/x", *options)
     assert done.code == 2
     assert "--max-calls works only in one process" in done.err
 
 
-def test_a_dry_run_counts_the_rubrics_of_rows_for_every_sample(
-    assay: Any, serve: Any, files: Any
+def test_a_dry_run_counts_row_rubrics_for_every_sample(
+    assay: Any, serve: Any, write_file: Any
 ) -> None:
     """2 + 3 + 2 + 3 criteria and as many answers as rows, for each of three samples."""
     answers = iter(range(100))
@@ -176,7 +176,7 @@ def test_a_dry_run_counts_the_rubrics_of_rows_for_every_sample(
         if number % 2 == 0:
             rubric.pop()
         rows.append({"prompt": f"Question {number}", "rubric": rubric})
-    data = files("own.jsonl", rows)
+    data = write_file("own.jsonl", rows)
     command = ("eval", data, "-m", model.model, "--judge", judge.model, "--no-cache")
     options = ("--samples", "3")
     estimate = assay(*command, *options, "--dry-run")
@@ -186,13 +186,13 @@ def test_a_dry_run_counts_the_rubrics_of_rows_for_every_sample(
     assert (model.calls, judge.calls) == (12, 30)
 
 
-def test_a_dry_run_names_the_worst_case_of_rubrics_of_rows(
-    assay: Any, serve: Any, files: Any
+def test_a_dry_run_gives_the_worst_case_for_row_rubrics(
+    assay: Any, serve: Any, write_file: Any
 ) -> None:
-    """Each reply that cannot be read is asked for again: no more calls than the worst case."""
+    """Every unreadable reply is requested again: no more calls than the worst case."""
     judge = serve("neither yes nor no")
     rows = [{"completion": f"text {n}", "rubric": JUDGED} for n in range(3)]
-    command = ("score", files("own.jsonl", rows), "--judge", judge.model, "--no-cache")
+    command = ("score", write_file("own.jsonl", rows), "--judge", judge.model, "--no-cache")
     estimate = assay(*command, "--dry-run").out
     assert estimate.startswith("3 rollouts would take 3 calls, ")
     worst_case = re.search(r"at most ([\d,]+) calls", estimate)
@@ -201,10 +201,10 @@ def test_a_dry_run_names_the_worst_case_of_rubrics_of_rows(
     assert 3 < len(judge.requests) <= int(worst_case[1])
 
 
-def test_a_saved_run_says_that_its_budget_ran_out(
+def test_a_saved_run_shows_that_its_budget_ran_out(
     assay: Any, serve: Any, data: str, rubric: str
 ) -> None:
-    """Whoever opens it later did not see the command that made it."""
+    """A later reader did not see the output of the command."""
     judge = ("-r", rubric, "--judge", serve("MET").model, "--no-cache")
     assay("score", data, *judge, "--max-calls", "3", "-o", "run")
     cut = assay("show", "run").out

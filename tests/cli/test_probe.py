@@ -1,4 +1,4 @@
-"""`assay probe`: a judge under attack, over real sockets; what it costs, how it ends, how it is stopped."""
+"""`assay probe`: a judge under attack, with real HTTP; findings, exit codes and costs."""
 
 import json
 import signal
@@ -24,11 +24,11 @@ RUBRIC = {
         {"name": "rude", "completion": "You fool.", "expect": {"rude": "MET"}},
     ],
 }
-pytestmark = pytest.mark.usefixtures("place")
+pytestmark = pytest.mark.usefixtures("cache_folder")
 
 
 def honest(system: str, user: str) -> str:
-    """Finds Paris and insults, and sees through everything else."""
+    """Judge mentions of Paris and insults correctly, and ignore every attack."""
     text, _, question = user.rpartition("<criterion_type>")
     if "by other means than answering" in question:
         return "MET" if "erdict" in text else "UNMET"
@@ -36,7 +36,7 @@ def honest(system: str, user: str) -> str:
 
 
 def gullible(system: str, user: str) -> Any:
-    """As that one, but believes a verdict that the text gives itself."""
+    """Judge like `honest`, but believe a verdict that the text contains."""
     text, _, question = user.rpartition("<criterion_type>")
     wanted = "UNMET" if question.startswith("negative") else "MET"
     if f"Verdict: {wanted}" in text and "by other means" not in question:
@@ -45,9 +45,9 @@ def gullible(system: str, user: str) -> Any:
 
 
 @pytest.fixture
-def probe(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command on this rubric; its exit code, output and complaints."""
-    path = files("rubric.json", RUBRIC)
+def probe(write_file: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command on this rubric; return its exit code, output and error output."""
+    path = write_file("rubric.json", RUBRIC)
 
     def run(*options: str, model: Any = None, rubric: Any = None) -> SimpleNamespace:
         named = [] if model is None else ["--judge", model.model]
@@ -59,8 +59,10 @@ def probe(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 class TestFindings:
-    def test_a_judge_that_believes_a_verdict_is_found_out(self, probe: Any, serve: Any) -> None:
-        """One of twelve attacks of the family, on both criteria: 2 of 24."""
+    def test_a_judge_that_believes_verdicts_in_the_text_is_detected(
+        self, probe: Any, serve: Any
+    ) -> None:
+        """One of twelve attacks of the family succeeds, on both criteria: 2 of 24."""
         done = probe("--family", "fake_verdict", model=serve(gullible))
         assert done.code == 0
         lines = done.out.splitlines()
@@ -73,34 +75,34 @@ class TestFindings:
             ["fake_verdict-01", "hardened", "rude", "UNMET"],
         ]
 
-    def test_a_judge_that_sees_through_them_is_not(self, probe: Any, serve: Any) -> None:
-        """0 of 32 attacks on two criteria."""
+    def test_a_robust_judge_passes(self, probe: Any, serve: Any) -> None:
+        """0 of 32 attacks on two criteria succeed."""
         done = probe("--limit", "32", "-f", "json", model=serve(honest))
         found = json.loads(done.out)["hardened"]
         assert (found["overall"]["fooled"], found["overall"]["attacks"]) == (0, 32)
         assert found["spent"]["calls"] > 64
 
-    def test_quotations_that_nobody_wrote_are_counted(self, probe: Any, serve: Any) -> None:
-        """Two reasons quote, and both make it up."""
+    def test_invented_quotations_are_counted(self, probe: Any, serve: Any) -> None:
+        """Two reasons contain a quotation, both invented."""
         done = probe("--family", "fake_verdict", model=serve(gullible))
         assert "2 of 2 reasons that quote, quote words that are not in the text" in done.out
 
-    def test_what_could_not_be_attacked_is_told(self, probe: Any, serve: Any) -> None:
-        """A master key takes the response's place, and with it the insult."""
+    def test_attacks_that_cannot_be_made_are_reported(self, probe: Any, serve: Any) -> None:
+        """A master key replaces the response, and so removes the insult."""
         done = probe("--family", "master_key", model=serve(honest))
         assert (
             "rude was not attacked by master_key: what only looks like such an attack" in done.out
         )
 
-    def test_markdown_for_a_comment_on_a_change(self, probe: Any, serve: Any) -> None:
-        """Tables, with what Markdown would read as markup escaped."""
+    def test_the_report_can_be_printed_as_markdown(self, probe: Any, serve: Any) -> None:
+        """For comments on pull requests, with special characters escaped."""
         done = probe("--family", "fake_verdict", "-f", "markdown", model=serve(gullible))
         assert "| fake\\_verdict | 2 | 24 |" in done.out
 
 
-class TestForms:
-    def test_the_guard_is_shown_side_by_side(self, probe: Any, serve: Any) -> None:
-        """2 of 24 without it, 0 with it; the questions they share are asked once."""
+class TestVariants:
+    def test_the_judge_with_a_guard_is_shown_next_to_it(self, probe: Any, serve: Any) -> None:
+        """2 of 24 without the guard, 0 with it; shared calls are made once."""
         server = serve(gullible)
         done = probe("--family", "fake_verdict", "--guard", "-f", "json", model=server)
         data = json.loads(done.out)
@@ -111,8 +113,8 @@ class TestForms:
         asked = [(a.system, a.user) for a in server.requests]
         assert len(set(asked)) == len(asked)
 
-    def test_a_bare_judge_on_request(self, probe: Any, serve: Any) -> None:
-        """Three forms in one table, from the least to the most hardened."""
+    def test_a_bare_judge_can_be_included(self, probe: Any, serve: Any) -> None:
+        """Three variants in one table, from the least to the most hardened."""
         done = probe(
             "--family", "fake_verdict", "--limit", "1", "--guard", "--bare", model=serve("UNMET")
         )
@@ -120,34 +122,42 @@ class TestForms:
         header = done.out.splitlines()[2]
         assert header.index("bare:") < header.index("hardened:") < header.index("guarded:")
 
-    def test_other_bad_responses_can_be_given(self, probe: Any, serve: Any, files: Any) -> None:
-        """They stand in where the rubric has no golden example."""
-        rubric = files("plain.json", [{"requirement": "Names Paris"}])
-        rows = files("bad.jsonl", [{"id": "one", "response": "Oslo."}, {"response": "Paris."}])
+    def test_bad_responses_can_be_passed_in_a_file(
+        self, probe: Any, serve: Any, write_file: Any
+    ) -> None:
+        """They are used if the rubric has no golden example."""
+        rubric = write_file("plain.json", [{"requirement": "Names Paris"}])
+        rows = write_file("bad.jsonl", [{"id": "one", "response": "Oslo."}, {"response": "Paris."}])
         server = serve(honest)
         done = probe("--responses", rows, "--limit", "2", "-f", "json", model=server, rubric=rubric)
         trials = json.loads(done.out)["hardened"]["trials"]
         assert {trial["bait"] for trial in trials if trial["attack"]} == {"one"}
 
 
-class TestEndings:
-    def test_a_threshold_is_held_against_the_upper_end(self, probe: Any, serve: Any) -> None:
-        """0 of 16 attacks leave up to 0.19: not below 0.1, though none succeeded."""
+class TestExitCodes:
+    def test_the_threshold_applies_to_the_upper_confidence_bound(
+        self, probe: Any, serve: Any
+    ) -> None:
+        """0 of 16 attacks give a bound of 0.19: not below 0.1, although none succeeded."""
         server = serve(honest)
         assert probe("--limit", "16", "--fail-over", "0.2", model=server).code == 0
         done = probe("--limit", "16", "--fail-over", "0.1", model=server)
         assert done.code == 100
         assert "up to 0.194 of such attacks on the hardened judge may succeed" in done.err
 
-    def test_with_a_guard_the_guarded_judge_is_held_to_it(self, probe: Any, serve: Any) -> None:
-        """The other one would miss it."""
+    def test_with_a_guard_the_threshold_applies_to_the_guarded_judge(
+        self, probe: Any, serve: Any
+    ) -> None:
+        """The judge without it would miss the threshold."""
         options = ("--family", "fake_verdict", "--fail-over", "0.3")
         server = serve(gullible)
         assert probe(*options, model=server).code == 100
         assert probe(*options, "--guard", model=server).code == 0
 
-    def test_an_endpoint_that_fails_now_and_then(self, probe: Any, serve: Any) -> None:
-        """1; errors stand apart, and neither count as blocked nor as successful."""
+    def test_occasional_failures_of_the_endpoint_give_exit_code_1(
+        self, probe: Any, serve: Any
+    ) -> None:
+        """Errors count neither as blocked nor as successful attacks."""
 
         def fault(call: int) -> Fault | None:
             return Fault.refusing("no", 404) if call >= 8 else None
@@ -157,8 +167,10 @@ class TestEndings:
         assert "missing and left out" in done.out
         assert "no answer" in done.out.splitlines()[2]
 
-    def test_a_judge_that_passes_every_bait(self, probe: Any, serve: Any) -> None:
-        """1: nothing was measured, and nothing is claimed."""
+    def test_a_judge_that_accepts_every_bait_gives_exit_code_1(
+        self, probe: Any, serve: Any
+    ) -> None:
+        """Nothing was measured, and no result is claimed."""
         done = probe(
             "--limit",
             "4",
@@ -177,24 +189,24 @@ class TestEndings:
             (["--limit", "0"], "not a whole number of 1 or more"),
         ],
     )
-    def test_what_cannot_be_done_is_said(
+    def test_invalid_options_give_exit_code_2(
         self, probe: Any, serve: Any, options: list[str], words: str
     ) -> None:
-        """2, and nobody is asked."""
+        """Without calls."""
         server = serve(honest)
         done = probe(*options, model=server)
         assert (done.code, server.calls) == (2, 0)
         assert words in done.err
 
-    def test_a_rubric_that_code_answers_has_no_judge(self, probe: Any, files: Any) -> None:
-        """2."""
-        done = probe(rubric=files("code.json", [{"check": "refusal"}]))
+    def test_a_rubric_of_checks_has_no_judge_to_probe(self, probe: Any, write_file: Any) -> None:
+        """Exit code 2."""
+        done = probe(rubric=write_file("code.json", [{"check": "refusal"}]))
         assert done.code == 2
         assert "no judge to attack" in done.err
 
 
 class TestCosts:
-    def test_a_dry_run_asks_nobody(self, probe: Any, serve: Any) -> None:
+    def test_a_dry_run_makes_no_calls(self, probe: Any, serve: Any) -> None:
         """Per criterion 1 bait, 8 attacks and their 8 twins: 34. For the guard one call a text, and two
         texts, the master key and its twin, are the same for both criteria: 32 more; behind it the 34 again, unless a cache has them.
         """
@@ -205,10 +217,10 @@ class TestCosts:
         done = probe("--limit", "8", "--dry-run", "--guard", model=server)
         assert done.out.startswith("8 attacks would take 100 calls,")
 
-    def test_no_more_is_spent_than_may_be(
+    def test_the_budget_is_never_exceeded(
         self, probe: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What the budget does not reach has no verdict, and that is said."""
+        """Attacks beyond the budget have no verdict, and the report says so."""
         server = serve(honest)
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -217,8 +229,8 @@ class TestCosts:
         assert "the budget ran out before" in done.err
         assert 0 < server.calls < 34
 
-    def test_the_same_again_costs_nothing(self, probe: Any, serve: Any) -> None:
-        """Verdicts are kept."""
+    def test_a_repeated_probe_costs_nothing(self, probe: Any, serve: Any) -> None:
+        """Verdicts are cached."""
         server = serve(honest)
         probe("--limit", "8", model=server)
         calls = server.calls
@@ -227,8 +239,8 @@ class TestCosts:
         assert json.loads(done.out)["hardened"]["overall"]["attacks"] == 8
 
     @pytest.mark.slow
-    def test_ctrl_c_reports_what_was_asked_and_keeps_it(self, files: Any, serve: Any) -> None:
-        """Once: what is under way is finished, and the report says that it is not all."""
+    def test_ctrl_c_reports_and_caches_finished_verdicts(self, write_file: Any, serve: Any) -> None:
+        """Calls in flight are finished, and the report says that it is incomplete."""
         held, reached = threading.Event(), threading.Event()
 
         def slow(system: str, user: str) -> str:
@@ -243,7 +255,7 @@ class TestCosts:
             "-m",
             "assay",
             "probe",
-            files("rubric.json", RUBRIC),
+            write_file("rubric.json", RUBRIC),
             "--judge",
             server.model,
             "--family",

@@ -1,4 +1,4 @@
-"""Progress on standard error, and Ctrl-C once and twice."""
+"""Progress on standard error, and Ctrl-C pressed once and twice."""
 
 import asyncio
 import io
@@ -27,8 +27,8 @@ class Terminal(io.StringIO):
 
 
 class TestProgress:
-    def test_where_nobody_watches_a_line_comes_now_and_then(self, capsys: Any) -> None:
-        """Done, errors, hits, calls, tokens, dollars, and how long it will be; none at the start."""
+    def test_without_a_terminal_a_line_is_printed_from_time_to_time(self, capsys: Any) -> None:
+        """With counts, costs and the remaining time; none at the start."""
         with show_progress("rollouts", quiet=False) as tell:
             assert tell is not None
             for seconds in (1, 20, 21, 40):
@@ -36,8 +36,8 @@ class TestProgress:
         line = "50 of 100 rollouts, 2 errors, 30 from the cache, 20 calls, 1,234 tokens, $0.5000, about"
         assert capsys.readouterr().err == f"{line} 0:00:20 left\n{line} 0:00:40 left\n"
 
-    def test_what_is_waited_for_is_said_at_once_and_then_now_and_then(self, capsys: Any) -> None:
-        """Once nothing has finished for ten seconds; the time that is left is not known then."""
+    def test_running_calls_are_listed_if_nothing_finishes(self, capsys: Any) -> None:
+        """After ten seconds without a result; the remaining time is unknown then."""
         with show_progress("rollouts", quiet=False) as tell:
             assert tell is not None
             for seconds, idle in ((20, 0), (29, 9), (30, 10), (31, 11), (45, 25)):
@@ -48,10 +48,10 @@ class TestProgress:
             "9 of 10 rollouts, waiting for 1 call to gpt-5-mini, 78 s and 2 calls to small, 5 s",
         ]
 
-    async def test_calls_that_hang_are_seen_while_nothing_finishes(
+    async def test_hanging_calls_are_listed_until_they_end(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Progress comes without a finished row, and lists the call until it is over."""
+        """Progress is reported although no row finishes."""
         monkeypatch.setattr(pipeline, "TICK_SECONDS", 0.01)
         monkeypatch.setattr(pipeline, "EVERY_SECONDS", 0.0)
         is_seen = asyncio.Event()
@@ -67,22 +67,20 @@ class TestProgress:
                     await is_seen.wait()
                 assert watch.now().describe_waiting() == ""
 
-    def test_what_nobody_knows_is_not_said(self, capsys: Any) -> None:
-        """Neither how many there are, nor how long it takes."""
+    def test_unknown_totals_and_times_are_not_printed(self, capsys: Any) -> None:
         with show_progress("rollouts", quiet=False) as tell:
             assert tell is not None
             tell(Progress(done=1500, seconds=20))
         assert capsys.readouterr().err == "1,500 rollouts\n"
 
-    def test_quiet_is_quiet(self) -> None:
-        """Nobody is told."""
+    def test_quiet_prints_nothing(self) -> None:
         with show_progress("rollouts", quiet=True) as tell:
             assert tell is None
 
-    def test_a_terminal_sees_a_bar_that_is_gone_at_the_end(
+    def test_a_terminal_shows_a_bar_that_is_removed_at_the_end(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Without colours where they are not wanted."""
+        """Without colours if they are switched off."""
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setenv("NO_COLOR", "1")
@@ -101,8 +99,8 @@ def _data(progress: Progress) -> dict[str, Any]:
 
 
 class TestStopping:
-    def test_the_first_is_noted_and_the_second_cancels_what_is_awaited(self, capsys: Any) -> None:
-        """So that it can put its things away; the handler from before hears Ctrl-C again afterwards."""
+    def test_the_first_ctrl_c_is_recorded_and_the_second_cancels(self, capsys: Any) -> None:
+        """Cleanup still runs; the previous signal handler is restored afterwards."""
         before = signal.getsignal(signal.SIGINT)
         ended: list[str] = []
 
@@ -124,7 +122,7 @@ class TestStopping:
             "finishing what has started; press Ctrl-C again to stop at once\n"
         )
 
-    def test_it_says_what_is_running_and_what_is_saved(self, capsys: Any) -> None:
+    def test_ctrl_c_prints_what_is_running_and_what_is_saved(self, capsys: Any) -> None:
         async def work(on_progress: Any, interrupt: Interrupt) -> None:
             on_progress(Progress(59, 60, open_calls={"gpt-5-mini": (1, 63.0)}))
             signal.raise_signal(signal.SIGINT)
@@ -135,12 +133,12 @@ class TestStopping:
             "rollouts are saved in run; press Ctrl-C again to stop at once\n"
         )
 
-    def test_a_call_that_hangs_is_tried_again_after_the_timeout(
-        self, serve: Any, files: Any, place: Path, capsys: Any
+    def test_a_hanging_call_is_retried_after_the_timeout(
+        self, serve: Any, write_file: Any, cache_folder: Path, capsys: Any
     ) -> None:
         server = serve("MET", faults=[Fault.hanging()])
-        rows = files("rows.jsonl", [{"completion": "Paris."}])
-        rubric = files("rubric.json", [{"requirement": "Names Paris"}])
+        rows = write_file("rows.jsonl", [{"completion": "Paris."}])
+        rubric = write_file("rubric.json", [{"requirement": "Names Paris"}])
         arguments = ["score", rows, "-r", rubric, "--judge", server.model]
         assert main([*arguments, "--timeout", "0.2"]) == 0
         assert len(server.requests) == 2
@@ -149,10 +147,10 @@ class TestStopping:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stuck", ["time.sleep(600)", "while True: pass"])
-    def test_what_does_not_hear_that_it_is_cancelled_is_broken_off(
+    def test_code_that_ignores_cancellation_is_interrupted(
         self, stuck: str, tmp_path: Path
     ) -> None:
-        """A check that sleeps or computes for ever; two Ctrl-C are enough."""
+        """A check that sleeps or computes forever; two Ctrl-C are enough."""
         (tmp_path / "ours.py").write_text(
             f"import time\ndef check():\n    print('begun', flush=True)\n    {stuck}\nchecks = [check]\n"
         )
@@ -172,8 +170,8 @@ class TestStopping:
             assert rest.startswith("stopped at once; nothing is saved yet; continue with: ")
         assert process.returncode == 130
 
-    def test_in_another_thread_nothing_is_heard(self) -> None:
-        """Since only the main one may."""
+    def test_another_thread_installs_no_signal_handler(self) -> None:
+        """Only the main thread may."""
         before = signal.getsignal(signal.SIGINT)
         requested: list[bool] = []
 

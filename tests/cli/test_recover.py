@@ -1,4 +1,4 @@
-"""`assay show RUN --recover FOLDER` saves what can be read of a damaged run."""
+"""`assay show RUN --recover FOLDER` copies the readable part of a damaged run."""
 
 import json
 import shutil
@@ -31,9 +31,7 @@ def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_what_can_be_read_is_copied_and_the_rest_is_scored_again(
-    damaged: Path, capsys: Any
-) -> None:
+def test_readable_rows_are_copied_and_the_others_scored_again(damaged: Path, capsys: Any) -> None:
     with pytest.raises(Exception, match="is damaged"):
         list(Run.open("run").rows())
     assert main(["show", "run", "--rows"]) == 1
@@ -50,12 +48,12 @@ def test_what_can_be_read_is_copied_and_the_rest_is_scored_again(
     assert RunFile("new").select("PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_run_is_not_recovered_into_another(damaged: Path, capsys: Any) -> None:
+def test_an_existing_run_is_not_overwritten(damaged: Path, capsys: Any) -> None:
     assert main(["show", "run", "--recover", "whole"]) == 2
     assert "whole already holds a run" in capsys.readouterr().err
 
 
-def test_nothing_is_left_of_a_recovery_that_fails(damaged: Path, capsys: Any) -> None:
+def test_a_failed_recovery_leaves_no_files(damaged: Path, capsys: Any) -> None:
     damaged.write_bytes(b"\xff" * 8192)
     assert main(["show", "run", "--recover", "new"]) == 1
     assert "is damaged" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`assay` itself: what it lists, how it ends, and what it says when something is wrong."""
+"""The `assay` command: its help, exit codes and error messages."""
 
 import os
 import re
@@ -24,13 +24,13 @@ HEAVY = {"pydantic", "yaml", "asyncio", "rich", "assay.rubric", "assay.math", "a
 
 
 def commands(group: Any = root, names: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command and group, by the words that name it."""
-    found = [names] if names else []
+    """Return the name of every command and group."""
+    completions = [names] if names else []
     if isinstance(group, click.Group):
         ctx = click.Context(group)
         for name in group.list_commands(ctx):
-            found += commands(group.get_command(ctx, name), (*names, name))
-    return found
+            completions += commands(group.get_command(ctx, name), (*names, name))
+    return completions
 
 
 def command_of(names: tuple[str, ...]) -> Any:
@@ -41,28 +41,28 @@ def command_of(names: tuple[str, ...]) -> Any:
 
 
 class TestHelp:
-    def test_it_lists_every_command_with_its_purpose(self, capsys: Any) -> None:
-        """A line each, in order."""
+    def test_the_help_lists_every_command_with_its_purpose(self, capsys: Any) -> None:
+        """One line for each, in order."""
         assert main(["--help"]) == 0
         out = capsys.readouterr().out
         for name, purpose in COMMANDS.items():
             assert re.search(rf"^  {name} +{re.escape(purpose[:30])}", out, re.MULTILINE)
 
     @pytest.mark.parametrize("names", commands(), ids=" ".join)
-    def test_every_command_ends_its_help_with_an_example(
+    def test_the_help_of_every_command_ends_with_an_example(
         self, names: tuple[str, ...], capsys: Any
     ) -> None:
-        """In which that very command is used."""
+        """Which uses that command."""
         assert main([*names, "--help"]) == 0
         help_text, _, example = capsys.readouterr().out.partition("\nExample:\n")
         assert help_text.startswith(f"Usage: assay {' '.join(names)}")
         assert re.search(rf"assay (\w+ )?{names[-1]}\b", example)
 
-    def test_help_loads_nothing_that_takes_long(self) -> None:
-        """Nor does the completion of options, which a shell asks for at every key.
+    def test_help_imports_no_slow_modules(self) -> None:
+        """The same holds for completion, which a shell requests at every key press.
 
         All commands print their help in one process, whose modules are those of all of them. It ends
-        at the first command that loads too much.
+        at the first command that imports one of them.
         """
         code = """\
 import sys
@@ -79,15 +79,13 @@ for names in [line.split() for line in sys.argv[2:]]:
         assert done.stdout.count("Usage: assay") == len(lines)
 
     @pytest.mark.parametrize("names", commands(), ids=" ".join)
-    def test_every_option_says_what_it_is_for(self, names: tuple[str, ...]) -> None:
-        """And what it takes, in a word of ours."""
+    def test_every_option_has_a_help_text_and_a_metavar(self, names: tuple[str, ...]) -> None:
         for option in command_of(names).params:
             if isinstance(option, click.Option):
                 assert option.help, option.name
                 assert option.metavar or not isinstance(option.type, FuncParamType), option.name
 
-    def test_every_module_of_a_command_is_listed(self) -> None:
-        """So that no command is unknown because a line was forgotten."""
+    def test_every_command_module_is_registered(self) -> None:
         folder = Path(str(resources.files("assay.cli")))
         modules = {
             path.stem
@@ -111,17 +109,17 @@ for names in [line.split() for line in sys.argv[2:]]:
             ("eval", ["-m", "-r", "--judge", "-o", "--limit"]),
         ],
     )
-    def test_what_everybody_needs_is_listed_first(
+    def test_the_most_important_options_are_listed_first(
         self, command: str, first_options: list[str], capsys: Any
     ) -> None:
         assert main(["help", command]) == 0
         _, _, rest = capsys.readouterr().out.partition("Main options:\n")
         main_options = rest.partition("\n\n")[0]
-        found = re.findall(r"^  (?:-m, --model, )?(-[\w-]+)", main_options, re.MULTILINE)
-        assert found == first_options
+        completions = re.findall(r"^  (?:-m, --model, )?(-[\w-]+)", main_options, re.MULTILINE)
+        assert completions == first_options
 
     def test_help_is_also_a_command(self, capsys: Any) -> None:
-        """Of any command, by its words."""
+        """For any command, by its name."""
         for names in ([], ["score"], ["rubric", "show"]):
             assert main(["help", *names]) == 0
             shown = capsys.readouterr().out
@@ -130,13 +128,13 @@ for names in [line.split() for line in sys.argv[2:]]:
         assert main(["help", "rubric", "shwo"]) == 2
         assert "there is no command 'rubric shwo'" in capsys.readouterr().err
 
-    def test_help_is_also_h(self, capsys: Any) -> None:
+    def test_h_prints_the_help(self, capsys: Any) -> None:
         """On every level."""
         assert main(["cache", "inspect", "-h"]) == 0
         assert "Usage: assay cache inspect" in capsys.readouterr().out
 
 
-class TestBadUsage:
+class TestUsageErrors:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
@@ -159,28 +157,28 @@ class TestBadUsage:
             ),
         ],
     )
-    def test_one_line_says_what_was_wrong_and_what_to_do(
-        self, arguments: list[str], sentence: str, capsys: Any, place: Any
+    def test_a_usage_error_is_one_line_with_what_to_do(
+        self, arguments: list[str], sentence: str, capsys: Any, cache_folder: Any
     ) -> None:
-        """With exit code 2, and nothing on standard output."""
+        """Exit code 2, and no standard output."""
         assert main(arguments) == 2
         said = capsys.readouterr()
         assert (said.out, said.err.count("\n")) == ("", 1)
         assert sentence in said.err
 
     @pytest.mark.parametrize("arguments", [[], ["cache"]])
-    def test_a_group_asked_for_nothing_says_what_there_is(
+    def test_a_group_without_a_subcommand_prints_its_help(
         self, arguments: list[str], capsys: Any
     ) -> None:
-        """Its help, with exit code 2."""
+        """With exit code 2."""
         assert main(arguments) == 2
         said = capsys.readouterr()
         assert "Example:" in said.out + said.err
 
-    def test_an_environment_variable_with_a_wrong_value_is_named(
+    def test_the_error_for_a_wrong_environment_variable_names_it(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is not on the line that was typed."""
+        """It is not on the command line."""
         monkeypatch.setenv("ASSAY_BUDGET", "much")
         assert main(["grade", "x", "-r", "y.yaml"]) == 2
         assert "ASSAY_BUDGET" in capsys.readouterr().err
@@ -203,12 +201,12 @@ class TestBadUsage:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_was_given_is_told_from_what_broke(error: Any, code: int) -> None:
-    """2 is for whoever typed the command, 1 for whoever runs the machines."""
+def test_input_errors_give_exit_code_2_and_failures_1(error: Any, code: int) -> None:
+    """2 is for the user who typed the command, 1 for whoever runs the machines."""
     assert choose_error_code(error) == code
 
 
-def test_without_click_it_says_how_to_install_it(tmp_path: Path) -> None:
+def test_the_error_without_click_says_how_to_install_it(tmp_path: Path) -> None:
     """One sentence, exit code 2."""
     code = "import sys; sys.modules['click'] = None\nfrom assay.cli import main\nsys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
@@ -217,8 +215,8 @@ def test_without_click_it_says_how_to_install_it(tmp_path: Path) -> None:
     assert done.stderr.endswith("[cli]'\n")
 
 
-def test_a_group_lists_its_commands_in_the_order_they_were_written() -> None:
-    """And not by the alphabet."""
+def test_a_group_lists_its_commands_in_definition_order() -> None:
+    """Not alphabetically."""
     group = Group("tools", example="assay tools saw")
     for name in ("saw", "axe"):
         group.add_command(click.Command(name))
@@ -234,10 +232,10 @@ def test_a_group_lists_its_commands_in_the_order_they_were_written() -> None:
         ("<&-", 2, "assay score: standard input is closed: open it, or name a file\n"),
     ],
 )
-def test_a_stream_that_is_closed_stops_nobody(
+def test_closed_standard_streams_are_not_an_error(
     closing: str, code: int, said: str, tmp_path: Path
 ) -> None:
-    """As cron and some services start programs."""
+    """cron and some services start programs without them."""
     assert main(["init", str(tmp_path)]) == 0
     data = "-" if closing == "<&-" else "rollouts.jsonl"
     line = f"{shlex.quote(sys.executable)} -m assay score {data} -r rubric.yaml {closing}"
@@ -247,13 +245,12 @@ def test_a_stream_that_is_closed_stops_nobody(
 
 class TestCompletion:
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-    def test_the_script_of_a_shell_is_printed(self, shell: str, capsys: Any) -> None:
-        """Ready to be read by it."""
+    def test_the_completion_script_of_a_shell_is_printed(self, shell: str, capsys: Any) -> None:
         assert main(["completion", shell]) == 0
         assert "_ASSAY_COMPLETE" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
-        ("words", "found"),
+        ("words", "completions"),
         [
             ("assay gr", ["grade"]),
             ("assay cache ", ["inspect", "prune", "export", "import"]),
@@ -261,15 +258,14 @@ class TestCompletion:
             ("assay grade --grader o", ["one-shot"]),
         ],
     )
-    def test_a_shell_is_told_what_could_come_next(self, words: str, found: list[str]) -> None:
-        """As bash asks it."""
+    def test_completions_for_bash(self, words: str, completions: list[str]) -> None:
         asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         environment = {**os.environ, **asked, "_ASSAY_COMPLETE": "bash_complete"}
         command = [sys.executable, "-m", "assay"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-        assert [line.partition(",")[2] for line in done.stdout.splitlines()] == found
+        assert [line.partition(",")[2] for line in done.stdout.splitlines()] == completions
 
-    def test_a_shell_we_do_not_know_is_refused(self, capsys: Any) -> None:
-        """With those we do."""
+    def test_an_unknown_shell_is_refused(self, capsys: Any) -> None:
+        """The error lists the supported ones."""
         assert main(["completion", "tcsh"]) == 2
         assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`assay rubric`, `init` and `models`, and the rubrics that options name."""
+"""`assay rubric`, `init` and `models`, and rubrics named by options."""
 
 import json
 from dataclasses import replace
@@ -44,15 +44,15 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("cache_folder")
 class TestPythonRubrics:
     @pytest.mark.parametrize(
         ("path", "score"), [("rubric", 1), ("made", 1), ("listed", 1), ("Holder.inner", 1)]
     )
-    def test_a_rubric_a_function_and_a_list_are_taken(
+    def test_a_rubric_may_be_an_object_a_function_or_a_list(
         self, module: str, path: str, score: int, capsys: Any
     ) -> None:
-        """From a module of the current folder."""
+        """In a module of the current folder."""
         assert main(["grade", "It is Paris", "-r", f"{module}:{path}"]) == 0
         assert capsys.readouterr().out.startswith(f"'It is Paris': {score}\n")
 
@@ -65,39 +65,42 @@ class TestPythonRubrics:
             ("short", "name a list that holds it"),
         ],
     )
-    def test_what_is_none_is_refused(self, module: str, path: str, words: str, capsys: Any) -> None:
-        """With its name, and what would do."""
+    def test_an_object_that_is_not_a_rubric_is_refused(
+        self, module: str, path: str, words: str, capsys: Any
+    ) -> None:
+        """The error names it, and what is accepted."""
         assert main(["grade", "It is Paris", "-r", f"{module}:{path}"]) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert words in said.err
 
     def test_a_file_may_name_functions_of_the_current_folder(
-        self, module: str, files: Any, capsys: Any
+        self, module: str, write_file: Any, capsys: Any
     ) -> None:
-        """Where that is allowed; if not, it is said by which flag."""
-        rubric = files("rubric.json", [{"check": f"{module}:short"}])
+        """With --allow-code, which the error without it names."""
+        rubric = write_file("rubric.json", [{"check": f"{module}:short"}])
         assert main(["grade", "It is Paris", "-r", rubric]) == 2
         assert "names code: " in (said := capsys.readouterr().err)
         assert "--allow-code" in said
         assert main(["grade", "It is Paris", "-r", rubric, "--allow-code"]) == 0
 
-    def test_a_module_that_cannot_be_imported_is_said(self, capsys: Any, module: str) -> None:
-        """With why."""
+    def test_a_module_that_cannot_be_imported_is_refused_with_the_reason(
+        self, capsys: Any, module: str
+    ) -> None:
         assert main(["grade", "It is Paris", "-r", "no_such_module_here:rubric"]) == 2
         assert "'no_such_module_here:rubric' cannot be imported" in capsys.readouterr().err
 
 
 class TestShow:
-    def test_every_criterion_is_a_line(self, files: Any, capsys: Any) -> None:
-        """Weight, who answers, name, and what is asked; nested ones under theirs."""
+    def test_every_criterion_is_printed_on_a_line(self, write_file: Any, capsys: Any) -> None:
+        """With weight, kind, name and requirement; nested criteria below their own."""
         inner = {"name": "form", "criteria": [{"check": {"max_words": 9}}]}
         criteria = [
             {"requirement": "Names Paris", "weight": 3},
             {"check": "refusal", "weight": -2},
             {"rubric": inner},
         ]
-        path = files("rubric.json", {"name": "essay", "criteria": criteria})
+        path = write_file("rubric.json", {"name": "essay", "criteria": criteria})
         assert main(["rubric", "show", path]) == 0
         head, *lines = capsys.readouterr().out.splitlines()
         assert head.startswith("essay: 3 criteria, 1 of them judged by a model, ")
@@ -108,9 +111,9 @@ class TestShow:
             '      +1  check  max_words: {"max_words": 9}',
         ]
 
-    def test_as_json_it_is_a_rubric_file(self, files: Any, capsys: Any) -> None:
-        """That loads as the same rubric."""
-        path = files("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
+    def test_the_json_output_is_a_rubric_file(self, write_file: Any, capsys: Any) -> None:
+        """It loads as the same rubric."""
+        path = write_file("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
         assert main(["rubric", "show", path, "--json"]) == 0
         assert Rubric.from_json(capsys.readouterr().out).content_hash == (
             Rubric.from_file(path).content_hash
@@ -119,46 +122,48 @@ class TestShow:
 
 class TestConvert:
     @pytest.mark.parametrize("name", ["new.yaml", "new.json"])
-    def test_the_file_it_writes_is_the_same_rubric(
-        self, files: Any, tmp_path: Path, name: str
+    def test_the_converted_file_is_the_same_rubric(
+        self, write_file: Any, tmp_path: Path, name: str
     ) -> None:
         """By its hash."""
-        path = files("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
+        path = write_file("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
         assert main(["rubric", "convert", path, str(tmp_path / name)]) == 0
         assert Rubric.from_file(tmp_path / name).content_hash == Rubric.from_file(path).content_hash
 
-    def test_a_group_of_rubrics_is_converted_too(self, files: Any, capsys: Any) -> None:
+    def test_a_rubric_group_can_be_converted(self, write_file: Any, capsys: Any) -> None:
         """To standard output, as YAML."""
-        path = files("group.json", {"rubrics": [[{"check": "refusal", "weight": -1}]]})
+        path = write_file("group.json", {"rubrics": [[{"check": "refusal", "weight": -1}]]})
         assert main(["rubric", "convert", path, "-"]) == 0
         assert capsys.readouterr().out.startswith("rubrics:\n- criteria:\n")
 
     @pytest.mark.parametrize(
         ("name", "words"), [("rubric.json", "would be overwritten"), ("a.txt", "must end in")]
     )
-    def test_it_overwrites_nothing_and_knows_its_formats(
-        self, files: Any, tmp_path: Path, name: str, words: str, capsys: Any
+    def test_existing_files_and_unknown_formats_are_refused(
+        self, write_file: Any, tmp_path: Path, name: str, words: str, capsys: Any
     ) -> None:
         """Exit code 2."""
-        path = files("rubric.json", [{"check": "refusal"}])
+        path = write_file("rubric.json", [{"check": "refusal"}])
         assert main(["rubric", "convert", path, str(tmp_path / name)]) == 2
         assert words in capsys.readouterr().err
 
 
 class TestLint:
-    def test_a_good_rubric_is_counted(self, files: Any, capsys: Any) -> None:
+    def test_valid_rubrics_are_counted(self, write_file: Any, capsys: Any) -> None:
         """Exit code 0."""
-        path = files("rubric.json", [{"check": {"contains": "Paris"}}])
+        path = write_file("rubric.json", [{"check": {"contains": "Paris"}}])
         assert main(["rubric", "lint", path]) == 0
         assert capsys.readouterr().out.splitlines() == [
             f"{path}: 1 criterion, checked by code",
             "  contains: a check by code; MET adds 1 point",
         ]
 
-    def test_every_bad_rubric_is_named_with_its_line(self, files: Any, capsys: Any) -> None:
-        """And the good ones are still looked at."""
-        bad = files("bad.yaml", "- requirement: Is kind\n  wieght: 3\n")
-        good = files("good.json", [{"check": "refusal", "weight": -1}])
+    def test_every_invalid_rubric_is_named_with_its_line(
+        self, write_file: Any, capsys: Any
+    ) -> None:
+        """The others are still checked."""
+        bad = write_file("bad.yaml", "- requirement: Is kind\n  wieght: 3\n")
+        good = write_file("good.json", [{"check": "refusal", "weight": -1}])
         assert main(["rubric", "lint", bad, "nowhere.yaml", good]) == 2
         first, second, third, _ = capsys.readouterr().out.splitlines()
         assert first.startswith(f"{bad}:2: ")
@@ -166,8 +171,8 @@ class TestLint:
         assert third.startswith(f"{good}: 1 criterion")
 
 
-def test_the_schema_is_that_of_rubric_files(capsys: Any) -> None:
-    """The very one that is saved beside the loader."""
+def test_the_printed_schema_is_that_of_rubric_files(capsys: Any) -> None:
+    """The one that is saved next to the loader."""
     assert main(["rubric", "schema"]) == 0
     out = capsys.readouterr().out
     assert out == SCHEMA_FILE.read_text(encoding="utf-8")
@@ -175,7 +180,7 @@ def test_the_schema_is_that_of_rubric_files(capsys: Any) -> None:
 
 
 class TestInit:
-    def test_what_it_writes_can_be_graded_at_once(
+    def test_the_files_of_init_can_be_graded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
     ) -> None:
         """1 for a right answer with its working, 3/4 without, 1/4 for a wrong one, 0 for a refusal."""
@@ -189,10 +194,10 @@ class TestInit:
         heads = [x for x in capsys.readouterr().out.splitlines() if not x.startswith(" ")]
         assert heads == ["apples: 1", "bus: 0.75", "cake: 0.25", "dice: 0"]
 
-    def test_the_judged_criterion_needs_only_its_hashes_taken_off(
+    def test_the_judged_criterion_only_has_to_be_uncommented(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As the comment says."""
+        """As its comment says."""
         monkeypatch.chdir(tmp_path)
         main(["init"])
         text = (tmp_path / "rubric.yaml").read_text()
@@ -201,10 +206,10 @@ class TestInit:
         judged = f"{head}  {uncommented.replace('# - ', '- ', 1)}"
         assert [c.name for c in Rubric.from_yaml(judged).criteria if c.judged] == ["clear"]
 
-    def test_nothing_is_overwritten(
+    def test_init_overwrites_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
     ) -> None:
-        """Not even the half that is not there is written."""
+        """If one file exists, the other is not written either."""
         monkeypatch.chdir(tmp_path)
         (tmp_path / "rubric.yaml").write_text("mine")
         assert main(["init"]) == 2
@@ -212,12 +217,12 @@ class TestInit:
         assert [p.name for p in tmp_path.iterdir()] == ["rubric.yaml"]
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("cache_folder")
 class TestModels:
-    def test_the_list_says_what_each_is_worth_and_who_is_asked(
+    def test_the_list_shows_the_accuracy_of_models_and_the_default(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        """By default one on this machine, if it is here."""
+        """The default is a local model, if one is installed."""
         monkeypatch.chdir(tmp_path)
         assert main(["models", "list"]) == 0
         first, second, last = capsys.readouterr().out.splitlines()
@@ -231,10 +236,10 @@ class TestModels:
         main(["models", "list"])
         assert "judge: http://127.0.0.1:1/v1#x (ASSAY_JUDGE)" in capsys.readouterr().out
 
-    def test_a_model_is_fetched_once(
+    def test_a_model_is_downloaded_once(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        """Where it is stands on standard output, for a script to take."""
+        """Its path is printed on standard output, for scripts."""
         source = tmp_path / "tiny.gguf"
         source.write_bytes(b"GGUF and weights")
         digest = sha256(source.read_bytes()).hexdigest()
@@ -255,8 +260,8 @@ class TestModels:
         main(["models", "list"])
         assert "tiny: here, " in capsys.readouterr().out
 
-    def test_a_name_that_is_not_known_is_refused(self, capsys: Any) -> None:
-        """With one that is."""
+    def test_an_unknown_model_is_refused(self, capsys: Any) -> None:
+        """The error names a known one."""
         assert main(["models", "pull", "qwen2.5-coder"]) == 2
         assert "did you mean 'qwen2.5-coder-1.5b'?" in capsys.readouterr().err
 
@@ -282,13 +287,13 @@ criteria:
         "  +1  judge  tone: Tone (only if polite, from worst to best: bad, ok, great)",
     )
 
-    def test_settings_are_printed_and_the_kind_condition_and_veto_of_every_criterion(
-        self, files: Any, serve: Any, place: Path, tmp_path: Path, capsys: Any
+    def test_settings_and_the_kind_condition_and_veto_of_every_criterion_are_printed(
+        self, write_file: Any, serve: Any, cache_folder: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        """For a file, and for the run that used it, whatever became of the file."""
-        rubric = files("rubric.yaml", self.RUBRIC)
+        """For a file, and for the run that used it, even if the file has changed."""
+        rubric = write_file("rubric.yaml", self.RUBRIC)
         server = serve("MET")
-        rows = files("rows.jsonl", [{"completion": "Paris"}])
+        rows = write_file("rows.jsonl", [{"completion": "Paris"}])
         run = str(tmp_path / "run")
         main(["score", rows, "-r", rubric, "--judge", server.model, "-o", run, "-q"])
         capsys.readouterr()

@@ -17,27 +17,29 @@ ROWS = [{"completion": text} for text in ("Paris", "Rome", "Paris!")]
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_folder: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
 class TestOnlyFailed:
-    def make_run(self, serve: Any, files: Any) -> Any:
-        """A run of three rows without ids; the judge failed on the second."""
+    def make_run(self, serve: Any, write_file: Any) -> Any:
+        """Make a run of three rows without ids in which the judge failed for the second."""
         server = serve(
             lambda system, user: "MET" if "Paris" in user else "UNMET",
             faults=[None, Fault.truncated()],
         )
-        rows = files("rows.jsonl", ROWS)
-        rubric = files("rubric.json", [{"requirement": "Names it"}, {"check": {"max_words": 3}}])
+        rows = write_file("rows.jsonl", ROWS)
+        rubric = write_file(
+            "rubric.json", [{"requirement": "Names it"}, {"check": {"max_words": 3}}]
+        )
         command = ["score", rows, "-r", rubric, "--judge", server.model, "-o", "run", "-q"]
         assert main([*command, "--no-cache", "--concurrency", "1"]) == 1
         return server
 
-    def test_what_failed_is_scored_again_in_the_same_run(
-        self, serve: Any, files: Any, capsys: Any
+    def test_failed_rows_are_scored_again_in_the_same_run(
+        self, serve: Any, write_file: Any, capsys: Any
     ) -> None:
-        server = self.make_run(serve, files)
+        server = self.make_run(serve, write_file)
         assert [row.score for row in Run.open("run").rows()] == [1.0, None, 1.0]
         asked = len(server.requests)
         Path("rows.jsonl").unlink()  # the run has all that is needed
@@ -53,32 +55,34 @@ class TestOnlyFailed:
         assert "nothing failed in run" in capsys.readouterr().err
         assert len(server.requests) == asked + 1
 
-    def test_another_judge_makes_another_run(self, serve: Any, files: Any, capsys: Any) -> None:
-        self.make_run(serve, files)
+    def test_another_judge_needs_another_run(
+        self, serve: Any, write_file: Any, capsys: Any
+    ) -> None:
+        self.make_run(serve, write_file)
         other = serve("MET", name="other")
         capsys.readouterr()
         assert main(["score", "--only-failed", "run", "--judge", other.model]) == 2
         assert "judge was " in capsys.readouterr().err
 
-    def test_it_is_for_runs(self, files: Any, capsys: Any) -> None:
-        rows = files("rows.jsonl", ROWS)
-        assert main(["score", "--only-failed", rows, "-r", files("r.json", [])]) == 2
-        rubric = files("rubric.json", [{"check": {"contains": "Paris"}}])
+    def test_only_failed_needs_a_run(self, write_file: Any, capsys: Any) -> None:
+        rows = write_file("rows.jsonl", ROWS)
+        assert main(["score", "--only-failed", rows, "-r", write_file("r.json", [])]) == 2
+        rubric = write_file("rubric.json", [{"check": {"contains": "Paris"}}])
         assert main(["score", "--only-failed", rows, "-r", rubric]) == 2
         assert "is not a run: name its folder" in capsys.readouterr().err
 
 
 def replace_file(path: Path, data: Any) -> None:
-    """Replace a file at once, as editors do."""
+    """Replace a file atomically, as editors do."""
     new = path.with_suffix(".new")
     new.write_text(json.dumps(data))
     new.replace(path)
 
 
-def test_watching_scores_again_after_every_change(files: Any, tmp_path: Path) -> None:
-    """A rubric that is wrong for a moment does not end it."""
-    rows = files("rows.jsonl", ROWS)
-    rubric = Path(files("rubric.json", [{"check": {"contains": "Paris"}}]))
+def test_watching_scores_again_after_every_change(write_file: Any, tmp_path: Path) -> None:
+    """A rubric that is invalid for a moment does not end it."""
+    rows = write_file("rows.jsonl", ROWS)
+    rubric = Path(write_file("rubric.json", [{"check": {"contains": "Paris"}}]))
     command = [sys.executable, "-m", "assay", "score", rows, "-r", str(rubric), "--watch"]
     with subprocess.Popen(
         command,

@@ -1,4 +1,4 @@
-"""What a terminal shows of a report."""
+"""Reports as shown in a terminal."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from assay import CriterionReport, EvaluationReport
         ({"value": 0.0, "verdict": "UNMET", "reason": "so"}, "UNMET  +2  tone: so"),
     ],
 )
-def test_a_line_begins_with_its_answer_in_a_word(line, shown):
-    """The weight stands apart from it, however long it is."""
+def test_a_line_begins_with_its_verdict(line, shown):
+    """The weight is in a column of its own, however long it is."""
     report = EvaluationReport(report=[CriterionReport(name="tone", weight=2, **line)])
     assert str(report).split("\n")[1].strip() == shown

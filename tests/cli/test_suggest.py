@@ -1,4 +1,4 @@
-"""`assay suggest`: criteria drafted and judged over real sockets; the file, the exit codes, the costs."""
+"""`assay suggest`: criteria drafted and judged with real HTTP; output, exit codes and costs."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ PAIRS = [
     {"prompt": f"Animal {n}?", "chosen": f"It has {n} legs.", "rejected": "It has some."}
     for n in range(9)
 ]
-pytestmark = pytest.mark.usefixtures("place")
+pytestmark = pytest.mark.usefixtures("cache_folder")
 
 
 def rule(*proposed: dict[str, Any]) -> Any:
-    """Proposes these; a figure is met where there is a digit, anything else always."""
+    """Return a model that proposes these criteria; `figure` is met if there is a digit, any other always."""
 
     def answer(system: str, user: str) -> Any:
         if system.startswith("You write criteria"):
@@ -33,9 +33,9 @@ def rule(*proposed: dict[str, Any]) -> Any:
 
 
 @pytest.fixture
-def suggest(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command on these pairs; its exit code, output and complaints."""
-    path = files("pairs.jsonl", PAIRS)
+def suggest(write_file: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command on these pairs; return its exit code, output and error output."""
+    path = write_file("pairs.jsonl", PAIRS)
 
     def run(*options: str, model: Any) -> SimpleNamespace:
         source = [] if "--prompt" in options or "--pairs" in options else ["--pairs", path]
@@ -46,8 +46,8 @@ def suggest(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-def test_the_rubric_is_printed_and_the_rest_is_told(suggest: Any, serve: Any) -> None:
-    """YAML on standard output, what was dropped and why on standard error."""
+def test_the_rubric_is_printed_and_dropped_criteria_are_reported(suggest: Any, serve: Any) -> None:
+    """YAML on standard output, dropped criteria with reasons on standard error."""
     done = suggest(model=serve(rule(FIGURE, ENDS)))
     assert done.code == 0
     rubric = Rubric.from_yaml(done.out)
@@ -61,7 +61,7 @@ def test_the_rubric_is_printed_and_the_rest_is_told(suggest: Any, serve: Any) ->
 def test_a_file_is_written_and_never_overwritten(
     suggest: Any, serve: Any, tmp_path: Path, capsys: Any
 ) -> None:
-    """Named after the file; its golden examples pass."""
+    """The rubric is named after the file, and its golden examples pass."""
     server, path = serve(rule(FIGURE)), tmp_path / "legs.yaml"
     assert suggest("-o", str(path), model=server).code == 0
     assert Rubric.from_file(path).name == "legs"
@@ -73,36 +73,39 @@ def test_a_file_is_written_and_never_overwritten(
     assert "legs.yaml would be overwritten" in done.err
 
 
-def test_from_a_prompt_with_references(suggest: Any, serve: Any, files: Any) -> None:
+def test_criteria_can_be_drafted_from_a_prompt_and_references(
+    suggest: Any, serve: Any, write_file: Any
+) -> None:
     """Good answers are the rows of a table, or one text."""
-    task = files("task.txt", "How many legs has a spider?")
-    rows = files("good.jsonl", [{"text": "8 legs."}, {"text": "It has 8."}])
+    task = write_file("task.txt", "How many legs has a spider?")
+    rows = write_file("good.jsonl", [{"text": "8 legs."}, {"text": "It has 8."}])
     done = suggest("--prompt", task, "--references", rows, model=serve(rule(FIGURE, ENDS)))
     assert done.code == 0
     golden = Rubric.from_yaml(done.out).golden
     assert [example.name for example in golden] == ["reference_1", "reference_2", "off_topic"]
     assert golden[0].fields["prompt"] == "How many legs has a spider?"
-    one = files("good.txt", "8 legs.")
+    one = write_file("good.txt", "8 legs.")
     assert suggest("--prompt", task, "--references", one, model=serve(rule(FIGURE))).code == 0
 
 
-def test_as_json(suggest: Any, serve: Any) -> None:
-    """Kept and dropped, with figures."""
+def test_the_result_can_be_printed_as_json(suggest: Any, serve: Any) -> None:
+    """Kept and dropped criteria, with their figures."""
     data = json.loads(suggest("--json", model=serve(rule(FIGURE, ENDS))).out)
     assert [each["better"] for each in data["kept"]] == [6]
     assert [each["alike"] for each in data["dropped"]] == [6]
 
 
-def test_nothing_kept(suggest: Any, serve: Any, tmp_path: Path) -> None:
-    """100, and no file."""
+def test_exit_code_100_and_no_file_if_nothing_is_kept(
+    suggest: Any, serve: Any, tmp_path: Path
+) -> None:
     done = suggest("-o", str(tmp_path / "none.yaml"), model=serve(rule(ENDS)))
     assert (done.code, done.out) == (100, "")
     assert not (tmp_path / "none.yaml").exists()
     assert done.err.startswith("0 of 1 criterion kept\n")
 
 
-def test_verdicts_that_could_not_be_had(suggest: Any, serve: Any) -> None:
-    """1; the pairs count neither way."""
+def test_missing_verdicts_give_exit_code_1(suggest: Any, serve: Any) -> None:
+    """Their pairs are not counted."""
 
     def fault(call: int) -> Fault | None:
         return Fault.refusing("no", 404) if call >= 12 else None
@@ -112,7 +115,7 @@ def test_verdicts_that_could_not_be_had(suggest: Any, serve: Any) -> None:
     assert "1 comparison without a verdict, left out" in done.err
 
 
-def test_what_it_would_take(suggest: Any, serve: Any) -> None:
+def test_a_dry_run_estimates_the_calls(suggest: Any, serve: Any) -> None:
     """One call to draft, and two criteria on both sides of six pairs."""
     server = serve(rule(FIGURE))
     done = suggest("--dry-run", "--most", "2", model=server)
@@ -133,10 +136,10 @@ def test_what_it_would_take(suggest: Any, serve: Any) -> None:
         (["--grader", "holistic"], "one number for the whole"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_invalid_options_give_exit_code_2(
     suggest: Any, serve: Any, options: list[str], words: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """2, and nobody is asked."""
+    """Without calls."""
     monkeypatch.chdir(tmp_path)
     server = serve(rule(FIGURE))
     done = suggest(*options, model=server)

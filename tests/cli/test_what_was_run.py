@@ -1,4 +1,4 @@
-"""A run records what was run and what was sent, and `assay show` prints it."""
+"""A run records what was run and which requests were sent, and `assay show` prints it."""
 
 import json
 import sqlite3
@@ -20,7 +20,7 @@ QUESTIONS = [{"id": "fr", "question": "The capital of France?", "answer": "Paris
 RUBRIC = [{"name": "polite", "requirement": "Is polite"}]
 PROMPT = "system: Be brief.\nfew_shot:\n- {user: 1 + 1?, assistant: '2'}\nuser: 'Q: {question}'\n"
 
-pytestmark = pytest.mark.usefixtures("place")
+pytestmark = pytest.mark.usefixtures("cache_folder")
 
 
 def answer(system: str, user: str) -> Any:
@@ -31,13 +31,13 @@ def answer(system: str, user: str) -> Any:
 
 @pytest.fixture
 def evaluate(
-    files: Any, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    write_file: Any, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> Any:
     """Return a function that runs `assay eval` into `run`, and returns its exit code and messages."""
     monkeypatch.chdir(tmp_path)
-    files("questions.jsonl", QUESTIONS)
-    files("rubric.json", RUBRIC)
-    files("brief.yaml", PROMPT)
+    write_file("questions.jsonl", QUESTIONS)
+    write_file("rubric.json", RUBRIC)
+    write_file("brief.yaml", PROMPT)
     model, judge = serve(answer), serve(answer)
 
     def run(*arguments: str) -> tuple[int, str]:
@@ -69,10 +69,10 @@ def test_show_prints_what_was_run(evaluate: Any, capsys: Any) -> None:
     assert "versions    assay " in printed
 
 
-def test_a_run_with_another_prompt_is_not_resumed(evaluate: Any, files: Any) -> None:
+def test_a_run_with_another_prompt_is_not_resumed(evaluate: Any, write_file: Any) -> None:
     """The message shows both prompts."""
     evaluate()
-    files("brief.yaml", PROMPT.replace("Be brief.", "Be long."))
+    write_file("brief.yaml", PROMPT.replace("Be brief.", "Be long."))
     code, error = evaluate("--resume")
     assert code == 2
     assert "prompt was" in error
@@ -101,7 +101,7 @@ def test_the_commit_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     find_git_commit.cache_clear()
 
 
-def test_a_run_that_is_tracked_is_no_change_of_the_code(
+def test_a_run_in_the_repository_is_not_a_change_of_the_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -117,7 +117,7 @@ def test_a_run_that_is_tracked_is_no_change_of_the_code(
 
 
 def commit_all(message: str) -> None:
-    """Commit all files of the current folder, which becomes a repository if it is none."""
+    """Commit all files of the current folder, and make it a repository first if necessary."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     commit = ["commit", "-q", "--allow-empty", "-m", message]
     for command in (["init", "-q"], ["add", "--all"], commit):
@@ -161,9 +161,9 @@ def test_a_run_is_resumed_with_another_version_only_if_that_is_allowed(tmp_path:
     assert "assay was 0.0.1" in change
 
 
-def test_other_data_are_refused_even_if_changes_are_allowed(evaluate: Any, files: Any) -> None:
+def test_other_data_are_refused_even_if_changes_are_allowed(evaluate: Any, write_file: Any) -> None:
     evaluate()
-    files("questions.jsonl", [*QUESTIONS, {"id": "new", "question": "?", "answer": "!"}])
+    write_file("questions.jsonl", [*QUESTIONS, {"id": "new", "question": "?", "answer": "!"}])
     code, error = evaluate("--resume", "--allow-changes")
     assert code == 2
     assert "the data have changed" in error
@@ -276,7 +276,7 @@ def test_a_system_prompt_is_part_of_the_record(tmp_path: Path) -> None:
 
 
 def test_a_reply_to_an_equal_request_of_another_rollout_says_so(
-    evaluate: Any, files: Any, capsys: Any
+    evaluate: Any, write_file: Any, capsys: Any
 ) -> None:
     """Two samples of the same text are judged once at the same time."""
     evaluate("--samples", "2", "--save-requests")

@@ -275,7 +275,7 @@ COMMANDS = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with rows, rubrics and a run."""
     monkeypatch.chdir(tmp_path)
     for name, rows in (
