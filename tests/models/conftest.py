@@ -1,4 +1,4 @@
-"""A server that answers by rule, the model behind it, and a question to ask."""
+"""A model server, models that call it, and requests."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ QUICK = Limits(timeout=5.0, deadline=20.0)
 
 
 class Verdict(BaseModel):
-    """A reason and a verdict, as graders ask for them."""
+    """A reason and a verdict, in the schema of graders."""
 
     explanation: str
     criterion_status: str
@@ -23,14 +23,14 @@ class Verdict(BaseModel):
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., ModelServer]]:
-    """Starts servers that stop when the test is over."""
+    """Start model servers that stop at the end of the test."""
     with ExitStack() as stack:
         yield lambda *args, **kwargs: stack.enter_context(ModelServer(*args, **kwargs))
 
 
 @pytest.fixture
 def model_at() -> Callable[..., Model]:
-    """The model behind a server, with limits for a test."""
+    """Return a model that calls a server, with limits for tests."""
 
     def make(server: ModelServer, *, limits: Limits = QUICK, **options: Any) -> Model:
         return model_of(server.model, limits=limits, **options)
@@ -39,23 +39,23 @@ def model_at() -> Callable[..., Model]:
 
 
 @pytest.fixture
-def question() -> Callable[..., Request]:
-    """A request whose words are of no importance."""
+def make_request() -> Callable[..., Request]:
+    """Make a request whose content does not matter."""
 
     def make(words: str = "Is it even?", **options: Any) -> Request:
-        opened = (
+        shared_messages = (
             {"role": "system", "content": "You judge."},
             {"role": "user", "content": "<response>4</response>\n"},
         )
-        asked = (*opened, {"role": "user", "content": words})
-        return Request(asked, **{"shared": len(opened)} | options)
+        messages = (*shared_messages, {"role": "user", "content": words})
+        return Request(messages, **{"shared": len(shared_messages)} | options)
 
     return make
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test sees a default model, a key or a price of the machine it runs on."""
+def ignore_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide default models, keys and prices of this machine."""
     for name in ("ASSAY_JUDGE", "ASSAY_CACHE", "ASSAY_PRICES", "ASSAY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE_GEMINI"):

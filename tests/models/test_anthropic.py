@@ -23,10 +23,10 @@ def claude(serve: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-async def test_a_verdict_is_the_input_of_a_tool(claude: Any, question: Any) -> None:
+async def test_a_verdict_is_the_input_of_a_tool(claude: Any, make_request: Any) -> None:
     """The model is forced to call it."""
     server, model = claude("UNMET")
-    reply = await model(question(schema=PerCriterionOutput))
+    reply = await model(make_request(schema=PerCriterionOutput))
     assert reply.value.criterion_status == "UNMET"
     body = server.requests[0].body
     assert body["tool_choice"] == {"type": "tool", "name": "reply"}
@@ -36,10 +36,10 @@ async def test_a_verdict_is_the_input_of_a_tool(claude: Any, question: Any) -> N
     ]
 
 
-async def test_the_cache_breakpoint_follows_the_shared_part(claude: Any, question: Any) -> None:
+async def test_the_cache_breakpoint_follows_the_shared_part(claude: Any, make_request: Any) -> None:
     """It precedes the criterion, so that the next criterion reads the rest from the cache."""
     server, model = claude("hello")
-    await model(question())
+    await model(make_request())
     body = server.requests[0].body
     assert body["system"] == [{"type": "text", "text": "You judge."}]
     [turn] = body["messages"]
@@ -49,49 +49,49 @@ async def test_the_cache_breakpoint_follows_the_shared_part(claude: Any, questio
     ]
 
 
-async def test_cached_tokens_are_counted_separately(claude: Any, question: Any) -> None:
+async def test_cached_tokens_are_counted_separately(claude: Any, make_request: Any) -> None:
     """The prompt tokens include those from the cache."""
     server, model = claude("hello")
     long = "w" * 640
-    await model(question(long))
-    reply = await model(question(long + "!"))
+    await model(make_request(long))
+    reply = await model(make_request(long + "!"))
     assert reply.usage.cached == server.cached_tokens == 160
     assert reply.usage.prompt == 168
 
 
-async def test_the_key_and_the_version_are_in_the_headers(claude: Any, question: Any) -> None:
+async def test_the_key_and_the_version_are_in_the_headers(claude: Any, make_request: Any) -> None:
     """Without a limit in the request, the default token limit is sent."""
     server, model = claude("hello")
-    await model(question())
+    await model(make_request())
     headers = server.requests[0].headers
     assert (headers["x-api-key"], headers["anthropic-version"]) == ("s3cret", "2023-06-01")
     assert server.requests[0].body["max_tokens"] == 4096
 
 
-async def test_a_cut_off_message_is_an_error(claude: Any, question: Any) -> None:
+async def test_a_cut_off_message_is_an_error(claude: Any, make_request: Any) -> None:
     """Its stop reason is `max_tokens`."""
     _, model = claude(faults=[Fault.truncated()])
     with pytest.raises(Truncated):
-        await model(question(schema=PerCriterionOutput))
+        await model(make_request(schema=PerCriterionOutput))
 
 
 async def test_an_endpoint_without_tools_gets_the_schema_in_words(
-    claude: Any, question: Any
+    claude: Any, make_request: Any
 ) -> None:
     """The refusal is remembered for later requests."""
     server, model = claude("MET", refuses=("tools",))
     for _ in range(2):
-        reply = await model(question(schema=PerCriterionOutput, sample=_))
+        reply = await model(make_request(schema=PerCriterionOutput, sample=_))
     assert reply.value.criterion_status == "MET"
     assert ["tools" in asked.body for asked in server.requests] == [True, False, False]
     assert "JSON schema" in server.requests[-1].system
 
 
 async def test_stop_is_sent_as_stop_sequences(
-    claude: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+    claude: Any, make_request: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, _ = claude("hello")
     model = model_of("anthropic/claude-test", stop=["END"])
-    await model(question())
+    await model(make_request())
     assert server.requests[0].body["stop_sequences"] == ["END"]
     assert "stop" not in server.requests[0].body

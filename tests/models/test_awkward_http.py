@@ -1,4 +1,4 @@
-"""Servers that speak HTTP badly: every reply is the one to its own request, or an error."""
+"""With servers that violate HTTP, every call gets its own reply or an error."""
 
 import asyncio
 import gzip
@@ -12,12 +12,12 @@ import pytest
 
 from assay import Limits, ModelError, Request, model_of
 
-Speak = Callable[[asyncio.StreamWriter, str], Awaitable[bool]]
-"""Answers one request; whether another may come over the same connection."""
+AnswerRequest = Callable[[asyncio.StreamWriter, str], Awaitable[bool]]
+"""A function that answers one request, and returns whether the connection stays open."""
 
 
 def completion(words: str) -> bytes:
-    """What an endpoint says that repeats the words."""
+    """Return the reply of an endpoint that repeats the words."""
     choice = {"message": {"content": words}, "finish_reason": "stop"}
     return json.dumps({"choices": [choice], "model": "echo"}).encode()
 
@@ -33,12 +33,12 @@ def chunked(body: bytes, size: int) -> bytes:
     return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + said + b"0\r\nX: y\r\n\r\n"
 
 
-async def plainly(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_normally(writer: asyncio.StreamWriter, words: str) -> bool:
     writer.write(response(completion(words)))
     return True
 
 
-async def bit_by_bit(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_byte_by_byte(writer: asyncio.StreamWriter, words: str) -> bool:
     said = random.Random(words).choice([response(completion(words)), chunked(completion(words), 3)])
     for start in range(0, len(said), 17):
         writer.write(said[start : start + 17])
@@ -47,73 +47,73 @@ async def bit_by_bit(writer: asyncio.StreamWriter, words: str) -> bool:
     return True
 
 
-async def after_waiting(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_with_delay(writer: asyncio.StreamWriter, words: str) -> bool:
     early = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
     writer.write(early + response(completion(words)))
     return True
 
 
-async def zipped(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_compressed(writer: asyncio.StreamWriter, words: str) -> bool:
     writer.write(response(gzip.compress(completion(words)), "Content-Encoding: gzip"))
     return True
 
 
-async def with_junk_after_it(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_followed_by_junk(writer: asyncio.StreamWriter, words: str) -> bool:
     writer.write(response(completion(words)) + b"\r\n\r\n{}")
     return True
 
 
-async def with_another_answer_after_it(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_twice(writer: asyncio.StreamWriter, words: str) -> bool:
     writer.write(response(completion(words)) + response(completion("somebody else's")))
     return True
 
 
-async def with_too_short_a_length(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_with_too_short_a_length(writer: asyncio.StreamWriter, words: str) -> bool:
     body = completion(words)
     writer.write(response(body, length=len(body) - 5))
     return True
 
 
-async def with_too_long_a_length(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_with_too_long_a_length(writer: asyncio.StreamWriter, words: str) -> bool:
     body = completion(words)
     writer.write(response(body, length=len(body) + 5))
     return False
 
 
-async def with_two_lengths(writer: asyncio.StreamWriter, words: str) -> bool:
+async def answer_with_two_lengths(writer: asyncio.StreamWriter, words: str) -> bool:
     writer.write(response(completion(words), "Content-Length: 3"))
     return True
 
 
-async def closing_early(writer: asyncio.StreamWriter, words: str) -> bool:
+async def close_early(writer: asyncio.StreamWriter, words: str) -> bool:
     said = response(completion(words))
     writer.write(said[: random.Random(words).randrange(len(said))])
     return False
 
 
-async def closing_after_it(writer: asyncio.StreamWriter, words: str) -> bool:
+async def close_after_answer(writer: asyncio.StreamWriter, words: str) -> bool:
     writer.write(response(completion(words)))
     return False
 
 
-WAYS: list[Speak] = [
-    plainly,
-    bit_by_bit,
-    after_waiting,
-    zipped,
-    with_junk_after_it,
-    with_another_answer_after_it,
-    with_too_short_a_length,
-    with_too_long_a_length,
-    with_two_lengths,
-    closing_early,
-    closing_after_it,
+WAYS: list[AnswerRequest] = [
+    answer_normally,
+    answer_byte_by_byte,
+    answer_with_delay,
+    answer_compressed,
+    answer_followed_by_junk,
+    answer_twice,
+    answer_with_too_short_a_length,
+    answer_with_too_long_a_length,
+    answer_with_two_lengths,
+    close_early,
+    close_after_answer,
 ]
 
 
 @asynccontextmanager
-async def speaking(way: Callable[[], Speak]) -> AsyncIterator[str]:
-    """The address of an endpoint that repeats what it is asked, each time in some way."""
+async def serve_badly(way: Callable[[], AnswerRequest]) -> AsyncIterator[str]:
+    """Serve an endpoint that repeats each request, and answers in this way."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -135,21 +135,21 @@ async def speaking(way: Callable[[], Speak]) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_a_reply_is_that_to_its_own_request(way: Speak) -> None:
-    """Every other answer is plain; a call that gets none is an error."""
+async def test_every_call_gets_its_own_reply_or_an_error(way: AnswerRequest) -> None:
+    """Every other answer is normal; a call without a reply is an error."""
     turns = iter(lambda: None, 1)
-    ways = (plainly if turn % 2 else way for turn, _ in enumerate(turns))
-    async with speaking(lambda: next(ways)) as address:
+    ways = (answer_normally if turn % 2 else way for turn, _ in enumerate(turns))
+    async with serve_badly(lambda: next(ways)) as address:
         model = model_of(address, limits=Limits(concurrency=4, attempts=20))
         words = [f"{way.__name__} {number}" for number in range(40)]
         replies = await asyncio.gather(*(model(Request.of("Repeat.", word)) for word in words))
     assert [reply.text for reply in replies] == words
 
 
-async def test_no_reply_goes_to_another_request_in_any_mixture() -> None:
-    """Four hundred calls, some of them cancelled on the way."""
+async def test_replies_are_never_mixed_up_between_requests() -> None:
+    """Four hundred calls, some of which are cancelled."""
     drawn = random.Random(7)
-    async with speaking(lambda: drawn.choice(WAYS)) as address:
+    async with serve_badly(lambda: drawn.choice(WAYS)) as address:
         model = model_of(address, limits=Limits(concurrency=16, attempts=30))
         words = [f"words {number}" for number in range(400)]
         calls = [asyncio.ensure_future(model(Request.of("Repeat.", word))) for word in words]
@@ -168,7 +168,7 @@ async def test_no_reply_goes_to_another_request_in_any_mixture() -> None:
 
 @pytest.mark.parametrize("kind", ["gzip", "length", "chunks", "until the end"])
 async def test_a_reply_has_a_size_limit(kind: str) -> None:
-    """A million bytes that hold three hundred million, or as many sent as they are."""
+    """A million compressed bytes that hold three hundred million, or as many uncompressed ones."""
     size, connections = 320_000_000, 0
     bomb = gzip.compress(b"x" * size, compresslevel=1) if kind == "gzip" else b""
 

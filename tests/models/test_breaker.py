@@ -1,4 +1,4 @@
-"""An outage: one call at a time probes the endpoint, the others wait, and then they fail."""
+"""An outage: one call at a time probes the endpoint, the others wait, and finally fail."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ def fail(availability: Availability, calls: int) -> None:
 
 
 @pytest.fixture
-def down(clock: Clock) -> Availability:
+def unavailable(clock: Clock) -> Availability:
     """The state of an endpoint whose outage has just begun."""
     availability = Availability("somewhere", clock=clock)
     fail(availability, OUTAGE_CALLS)
@@ -36,7 +36,7 @@ def down(clock: Clock) -> Availability:
 
 
 async def wait_until_up(availability: Availability, call: Any = None) -> bool:
-    """Whether the call has to probe; the outage may last 60 seconds."""
+    """Return whether the call has to probe; the outage may last 60 seconds."""
     call = call or availability.start_call()
     return await availability.wait_until_up(call, model="m", outage_seconds=60.0)
 
@@ -49,7 +49,7 @@ def test_eight_different_calls_that_fail_are_an_outage(clock: Clock) -> None:
     assert availability.is_down
 
 
-def test_a_reply_in_between_starts_the_count_anew(clock: Clock) -> None:
+def test_a_reply_resets_the_failure_count(clock: Clock) -> None:
     availability = Availability("somewhere", clock=clock)
     for _ in range(3):
         fail(availability, 7)
@@ -58,7 +58,7 @@ def test_a_reply_in_between_starts_the_count_anew(clock: Clock) -> None:
     assert not availability.is_down
 
 
-def test_many_attempts_of_seven_calls_are_no_outage(clock: Clock) -> None:
+def test_many_failed_attempts_of_seven_calls_are_not_an_outage(clock: Clock) -> None:
     availability = Availability("somewhere", clock=clock)
     calls = [availability.start_call() for _ in range(7)]
     for _ in range(10):
@@ -67,8 +67,8 @@ def test_many_attempts_of_seven_calls_are_no_outage(clock: Clock) -> None:
     assert not availability.is_down
 
 
-def test_calls_that_keep_failing_while_others_are_answered_are_no_outage(clock: Clock) -> None:
-    """Even if they are many, and the only ones that are left."""
+def test_failures_are_not_an_outage_while_other_calls_are_answered(clock: Clock) -> None:
+    """Even if there are many, and only they remain."""
     availability = Availability("somewhere", clock=clock)
     calls = [availability.start_call() for _ in range(3 * OUTAGE_CALLS)]
     for call in calls:
@@ -81,55 +81,55 @@ def test_calls_that_keep_failing_while_others_are_answered_are_no_outage(clock: 
 
 
 async def test_pauses_between_probes_double_up_to_two_seconds(
-    down: Availability, clock: Clock
+    unavailable: Availability, clock: Clock
 ) -> None:
     pauses: list[float] = []
     for _ in range(6):
         start = clock.now
-        probe = asyncio.create_task(wait_until_up(down))
+        probe = asyncio.create_task(wait_until_up(unavailable))
         while not probe.done():
             await asyncio.sleep(0.06)
             clock.now += 0 if probe.done() else 0.125
         assert await probe
         pauses.append(clock.now - start)
-        down.record_failed_probe("500: no")
+        unavailable.record_failed_probe("500: no")
     assert pauses == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
 
 
-async def test_only_one_call_at_a_time_probes(down: Availability, clock: Clock) -> None:
+async def test_only_one_call_at_a_time_probes(unavailable: Availability, clock: Clock) -> None:
     clock.now = 0.25
-    assert await wait_until_up(down)
-    other = asyncio.create_task(wait_until_up(down))
+    assert await wait_until_up(unavailable)
+    other = asyncio.create_task(wait_until_up(unavailable))
     await asyncio.sleep(0)
     assert not other.done()
     other.cancel()
 
 
-async def test_failures_that_are_no_probes_do_not_lengthen_the_pause(
-    down: Availability, clock: Clock
+async def test_only_failed_probes_lengthen_the_pause(
+    unavailable: Availability, clock: Clock
 ) -> None:
-    fail(down, 100)
+    fail(unavailable, 100)
     clock.now = 0.25
-    assert await wait_until_up(down)
+    assert await wait_until_up(unavailable)
 
 
-async def test_a_reply_ends_the_outage_for_all(down: Availability) -> None:
-    waiting = asyncio.create_task(wait_until_up(down))
+async def test_a_reply_ends_the_outage_for_all_calls(unavailable: Availability) -> None:
+    waiting = asyncio.create_task(wait_until_up(unavailable))
     await asyncio.sleep(0)
     assert not waiting.done()
-    down.record_reply()
+    unavailable.record_reply()
     assert not await waiting
-    assert not down.is_down
+    assert not unavailable.is_down
 
 
 @pytest.mark.parametrize(("seconds", "fails"), [(59.9, False), (60.0, True)])
-async def test_when_an_outage_has_lasted_too_long_waiting_calls_fail(
-    down: Availability, clock: Clock, seconds: float, fails: bool
+async def test_waiting_calls_fail_when_an_outage_lasts_too_long(
+    unavailable: Availability, clock: Clock, seconds: float, fails: bool
 ) -> None:
-    call = down.start_call()
+    call = unavailable.start_call()
     clock.now = seconds
-    down.record_failed_probe("500: no")
-    waiting = asyncio.create_task(wait_until_up(down, call))
+    unavailable.record_failed_probe("500: no")
+    waiting = asyncio.create_task(wait_until_up(unavailable, call))
     await asyncio.sleep(0)
     assert waiting.done() == fails
     if fails:
@@ -139,45 +139,45 @@ async def test_when_an_outage_has_lasted_too_long_waiting_calls_fail(
 
 
 async def test_in_a_long_outage_a_new_call_waits_for_one_more_probe(
-    down: Availability, clock: Clock
+    unavailable: Availability, clock: Clock
 ) -> None:
     clock.now = 61.0
-    assert await wait_until_up(down)
-    waiting = asyncio.create_task(wait_until_up(down))
+    assert await wait_until_up(unavailable)
+    waiting = asyncio.create_task(wait_until_up(unavailable))
     await asyncio.sleep(0)
     assert not waiting.done()
-    down.record_failed_probe("500: no")
+    unavailable.record_failed_probe("500: no")
     with pytest.raises(CircuitOpen):
         await waiting
 
 
-async def test_an_endpoint_that_is_down_stops_being_asked(
-    serve: Any, model_at: Any, question: Any
+async def test_an_unavailable_endpoint_is_not_called_again(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """Forty calls at once, and no outage is put up with: eight failures, and those under way."""
+    """With forty calls and no patience for outages: eight failures, and the calls in flight."""
     server = serve(faults=lambda call: Fault.failing())
     model = model_at(server, limits=Limits(concurrency=4, outage=0.0))
     results = await asyncio.gather(
-        *(model(question(str(n))) for n in range(40)), return_exceptions=True
+        *(model(make_request(str(n))) for n in range(40)), return_exceptions=True
     )
     assert all(isinstance(result, Overloaded) for result in results)
     assert any(isinstance(result, CircuitOpen) for result in results)
     assert len(server.requests) < 16
 
 
-async def test_an_endpoint_that_comes_back_answers_everybody(
-    serve: Any, model_at: Any, question: Any
+async def test_all_calls_are_answered_after_a_short_outage(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """Twelve failures in a row open the breaker; nothing is lost."""
+    """Twelve failures in a row open the breaker; no call is lost."""
     server = serve("hello", faults=[None] + [Fault.failing()] * 12)
     model = model_at(server)
-    await model(question("how fast are you?"))
-    replies = await asyncio.gather(*(model(question(str(n))) for n in range(20)))
+    await model(make_request("how fast are you?"))
+    replies = await asyncio.gather(*(model(make_request(str(n))) for n in range(20)))
     assert {reply.text for reply in replies} == {"hello"}
 
 
 def verdict(system: str, user: str) -> str:
-    """A judge that cannot read one text."""
+    """Judge, but fail for one text."""
     if "unbearable" in user:
         raise RuntimeError("this text breaks the server")
     return "MET"
@@ -187,8 +187,8 @@ RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
 
 
 @pytest.mark.parametrize("bad", [2, 20])
-async def test_texts_that_always_fail_take_no_other_with_them(serve: Any, bad: int) -> None:
-    """Neither in their own batch, nor in the next."""
+async def test_texts_that_always_fail_do_not_affect_others(serve: Any, bad: int) -> None:
+    """Neither in their batch nor in the next one."""
     server = serve(verdict)
     model = model_of(server.model, limits=Limits(attempts=4))
     grader = PerCriterionGrader(model=model)
@@ -201,35 +201,35 @@ async def test_texts_that_always_fail_take_no_other_with_them(serve: Any, bad: i
     assert all(report.scored for report in await RUBRIC.score(again, judge=grader))
 
 
-async def test_after_an_outage_the_next_batch_is_answered(
-    serve: Any, model_at: Any, question: Any
+async def test_the_next_batch_after_an_outage_is_answered(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """All of it: no call is given up for what was, without one more look."""
+    """Completely: no call fails because of the past outage without a new attempt."""
     server = serve("hello", faults=lambda call: None if server.well else Fault.failing())
     server.well = False
     model = model_at(server, limits=Limits(concurrency=4, outage=0.0))
-    calls = [model(question(str(n))) for n in range(40)]
+    calls = [model(make_request(str(n))) for n in range(40)]
     errors = await asyncio.gather(*calls, return_exceptions=True)
     assert any(isinstance(error, CircuitOpen) for error in errors)
     server.well = True
-    replies = await asyncio.gather(*(model(question(f"next {n}")) for n in range(40)))
+    replies = await asyncio.gather(*(model(make_request(f"next {n}")) for n in range(40)))
     assert {reply.text for reply in replies} == {"hello"}
 
 
 async def test_a_burst_of_errors_causes_one_short_pause(
-    serve: Any, model_at: Any, question: Any
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """Sixteen calls at once fail; a harmless request is answered, and then all others are."""
+    """Sixteen concurrent calls fail; a harmless request is answered, and then all others are."""
     server = serve("hello", faults=[Fault.failing()] * 16)
     model = model_at(server, limits=Limits(concurrency=16))
-    replies = await asyncio.gather(*(model(question(str(n))) for n in range(64)))
+    replies = await asyncio.gather(*(model(make_request(str(n))) for n in range(64)))
     assert {reply.text for reply in replies} == {"hello"}
     assert len(server.requests) <= 64 + 16 + 1
 
 
 @pytest.mark.parametrize("bad", [64, 250])
-async def test_bad_texts_at_the_start_take_no_other_with_them(serve: Any, bad: int) -> None:
-    """No text of theirs is taken for a sign that the endpoint is down."""
+async def test_failing_texts_at_the_start_do_not_affect_others(serve: Any, bad: int) -> None:
+    """Their failures do not count as an outage."""
     server = serve(verdict)
     model = model_of(server.model, limits=Limits(attempts=3, outage=3.0))
     grader = PerCriterionGrader(model=model)

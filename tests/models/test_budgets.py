@@ -1,4 +1,4 @@
-"""What a run asks for and spends, and how much it may."""
+"""Counting calls, tokens and dollars, and budgets for them."""
 
 import asyncio
 from contextvars import Context, copy_context
@@ -27,18 +27,18 @@ from assay.models.endpoint_model import EndpointModel
 from assay.testing import Fault
 
 DEAR = Price(input=1000.0, output=1000.0)
-"""A thousandth of a dollar a token."""
+"""A thousandth of a dollar per token."""
 
 
-async def test_tokens_and_money_of_every_call_are_counted(
-    serve: Any, model_at: Any, question: Any
+async def test_tokens_and_costs_of_every_call_are_counted(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """As the endpoint counted them, retries apart."""
+    """As reported by the endpoint; retries are counted separately."""
     server = serve("hello", faults=[None, Fault.failing()])
     model = model_at(server, price=DEAR)
     with budget() as spent:
         for words in ("one", "two"):
-            await model(question(words))
+            await model(make_request(words))
     assert (spent.calls, spent.retries, spent.hits) == (2, 1, 0)
     assert spent.usage == Usage(
         server.prompt_tokens, server.cached_tokens, server.completion_tokens
@@ -47,19 +47,19 @@ async def test_tokens_and_money_of_every_call_are_counted(
     assert spent.cost == pytest.approx(total / 1000)
 
 
-async def test_what_a_cut_off_reply_cost_is_counted(
-    serve: Any, model_at: Any, question: Any
+async def test_the_cost_of_a_truncated_reply_is_counted(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """It came to nothing, and was paid for."""
+    """It is useless, but was paid for."""
     server = serve(faults=[Fault.truncated()])
     with budget() as spent, pytest.raises(Truncated):
-        await model_at(server, price=DEAR)(question())
+        await model_at(server, price=DEAR)(make_request())
     assert (spent.calls, spent.errors) == (1, {"Truncated": 1})
     assert spent.cost > 0
 
 
-async def test_the_money_of_a_run_is_held_to(serve: Any, model_at: Any) -> None:
-    """What is answered stays answered; the rest are errors on their lines, and nothing is overdrawn."""
+async def test_a_run_never_exceeds_its_budget(serve: Any, model_at: Any) -> None:
+    """Verdicts within the budget are kept; the others are errors of their criteria."""
     server = serve("MET", latency=0.001)
     model = model_at(server, price=DEAR, limits=Limits(concurrency=8))
     rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
@@ -75,30 +75,30 @@ async def test_the_money_of_a_run_is_held_to(serve: Any, model_at: Any) -> None:
     assert all(line.value is None for line in lines if line.error)
 
 
-async def test_a_run_that_can_pay_for_all_is_not_stopped(
-    serve: Any, model_at: Any, question: Any
+async def test_a_sufficient_budget_does_not_stop_a_run(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """Estimates are too high at first; calls under way are waited for before one is refused."""
+    """Estimates are too high at first, so calls in flight are awaited before one is refused."""
     server = serve("hi", latency=0.001)
     model = model_at(server, price=DEAR, limits=Limits(concurrency=16))
     with budget() as counted:
-        await asyncio.gather(*(model(question(f"count {n}")) for n in range(40)))
+        await asyncio.gather(*(model(make_request(f"count {n}")) for n in range(40)))
     with budget(dollars=counted.cost * 1.2) as spent:
-        await asyncio.gather(*(model(question(f"pay {n:2}")) for n in range(40)))
+        await asyncio.gather(*(model(make_request(f"pay {n:2}")) for n in range(40)))
     assert spent.calls == 40
 
 
-async def test_without_a_price_money_cannot_be_held_to(question: Any) -> None:
-    """It says so before anything is spent."""
+async def test_a_budget_in_dollars_without_a_price_is_refused(make_request: Any) -> None:
+    """Before anything is spent."""
     model = model_of("http://203.0.113.1:9/v1#test")
     with budget(dollars=1.0) as spent, pytest.raises(BudgetExceeded, match="price=Price"):
-        await model(question())
+        await model(make_request())
     assert spent.calls == 0
 
 
 @pytest.mark.parametrize("cached", [False, True])
-async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_path: Any) -> None:
-    """One sentence before the first call, and no error on every line; whoever is in front."""
+async def test_a_run_without_a_price_is_refused_as_a_whole(cached: bool, tmp_path: Any) -> None:
+    """With one error before the first call, and not one for each criterion; also with a cache in front."""
     model = model_of("http://203.0.113.1:9/v1#test", cache=tmp_path if cached else None)
     rubric = Rubric.from_dict([{"requirement": "Holds"}])
     grader = Panel([PerCriterionGrader(model=model)])
@@ -108,36 +108,38 @@ async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_pat
     assert (spent.calls, spent.errors) == (0, {})
 
 
-async def test_what_is_spent_inside_is_spent_outside(
-    serve: Any, model_at: Any, question: Any
+async def test_an_inner_budget_counts_towards_the_outer_one(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """And the outer limit holds inside."""
+    """The outer limit holds inside."""
     model = model_at(serve("hello"), price=DEAR)
     with budget(dollars=0.0001) as outer:
         with budget() as inner, pytest.raises(BudgetExceeded):
-            await model(question())
+            await model(make_request())
         assert (inner.calls, outer.calls) == (0, 0)
     with budget() as outer:
         with budget() as inner:
-            await model(question())
+            await model(make_request())
         assert inner.cost == outer.cost > 0
 
 
-async def test_runs_side_by_side_have_their_own(serve: Any, model_at: Any, question: Any) -> None:
-    """A task has the ledger of where it was made."""
+async def test_concurrent_tasks_have_separate_budgets(
+    serve: Any, model_at: Any, make_request: Any
+) -> None:
+    """A task uses the ledger of the context in which it was created."""
     model = model_at(serve("hello"))
 
     async def run(calls: int) -> int:
         with budget() as spent:
-            await asyncio.gather(*(model(question(f"{calls} {n}")) for n in range(calls)))
+            await asyncio.gather(*(model(make_request(f"{calls} {n}")) for n in range(calls)))
         return spent.calls
 
     assert await asyncio.gather(run(1), run(3), run(5)) == [1, 3, 5]
     assert Ledger.current() is None
 
 
-def test_sync_doors_count_too(serve: Any, model_at: Any) -> None:
-    """Also those that run in a thread, for a loop that runs already."""
+def test_synchronous_calls_are_counted(serve: Any, model_at: Any) -> None:
+    """Including those that use a thread because a loop is running."""
     server = serve("MET")
     grader = PerCriterionGrader(model=model_at(server))
     rubric = Rubric.from_dict([{"requirement": "Holds"}])
@@ -151,29 +153,26 @@ def test_sync_doors_count_too(serve: Any, model_at: Any) -> None:
     assert spent.calls == 2
 
 
-async def test_a_run_ends_at_its_deadline(serve: Any, model_at: Any, question: Any) -> None:
-    """Calls under way, and those that wait for their turn."""
+async def test_a_run_ends_at_its_deadline(serve: Any, model_at: Any, make_request: Any) -> None:
+    """For calls in flight, and for those that wait for their turn."""
     server = serve(faults=lambda call: Fault.hanging())
     model = model_at(server, limits=Limits(concurrency=1))
     with budget(seconds=0.2):
         results = await asyncio.gather(
-            *(model(question(str(n))) for n in range(3)), return_exceptions=True
+            *(model(make_request(str(n))) for n in range(3)), return_exceptions=True
         )
     assert [type(result) for result in results] == [DeadlineExceeded] * 3
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("wrong", [{"dollars": -1}, {"seconds": float("nan")}], ids=str)
-def test_a_budget_that_is_none_is_refused(wrong: dict[str, float]) -> None:
-    """Before the run."""
+def test_an_invalid_budget_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="give 0 or more"), budget(**wrong):
         pass
 
 
-async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(
-    serve: Any, model_at: Any
-) -> None:
-    """Calls exactly; tokens and dollars by and large."""
+async def test_a_dry_run_estimates_calls_tokens_and_dollars(serve: Any, model_at: Any) -> None:
+    """Calls exactly; tokens and dollars approximately."""
     server = serve("MET")
     model = model_at(server, price=DEAR)
     rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
@@ -189,15 +188,15 @@ async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(
     assert plan.cost == pytest.approx(spent.cost, rel=0.5)
 
 
-async def test_a_dry_run_is_an_error_to_who_needs_the_answer(
-    serve: Any, model_at: Any, question: Any
+async def test_a_dry_run_raises_an_error_where_a_reply_is_needed(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """Nothing is made up."""
+    """No reply is invented."""
     with dry_run(), pytest.raises(NotAsked, match="dry run"):
-        await model_at(serve())(question(schema=PerCriterionOutput))
+        await model_at(serve())(make_request(schema=PerCriterionOutput))
 
 
-def test_prices_are_by_the_million_and_by_kind() -> None:
+def test_prices_are_per_million_tokens_of_each_kind() -> None:
     """1000 fresh at $3, 8000 cached at $0.30, 1000 stored at $3.75, 500 written at $15."""
     price = price_of("anthropic", "claude-sonnet-4-5")
     assert price is not None
@@ -205,8 +204,10 @@ def test_prices_are_by_the_million_and_by_kind() -> None:
     assert price.of(usage) == pytest.approx(0.003 + 0.0024 + 0.00375 + 0.0075)
 
 
-def test_a_table_of_ones_own_comes_first(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For models that we know and for those we do not."""
+def test_a_custom_price_table_takes_precedence(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For known and unknown models."""
     table = tmp_path / "prices.toml"
     table.write_text('[openai]\n"gpt-5-mini" = { input = 7, output = 8 }\n', encoding="utf-8")
     monkeypatch.setenv("ASSAY_PRICES", str(table))
@@ -215,10 +216,10 @@ def test_a_table_of_ones_own_comes_first(tmp_path: Any, monkeypatch: pytest.Monk
     assert price_of("openai", "gpt-99") is None
 
 
-def test_an_endpoint_of_ones_own_has_its_price_under_its_address(
+def test_a_custom_endpoint_has_its_price_under_its_url(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a run with it can be held to a sum."""
+    """So a run with it can have a budget."""
     table = tmp_path / "prices.toml"
     table.write_text('["http://203.0.113.1:9/v1"]\n"x" = { input = 7, output = 8 }\n', "utf-8")
     monkeypatch.setenv("ASSAY_PRICES", str(table))
@@ -231,15 +232,15 @@ FOUR = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
 
 
 async def cost_of_one(grader: Any) -> float:
-    """What one rollout of these costs."""
+    """Return the cost of one rollout."""
     with budget() as spent:
         await FOUR.score([Rollout(prompt="q", completion="text 00")], judge=grader)
     return spent.cost
 
 
 @pytest.mark.parametrize("warm", [False, True])
-async def test_money_buys_whole_rollouts(serve: Any, model_at: Any, warm: bool) -> None:
-    """What does for eight and a half of sixty is spent on the first eight, and no half is begun."""
+async def test_a_budget_is_spent_on_whole_rollouts(serve: Any, model_at: Any, warm: bool) -> None:
+    """A budget for eight and a half of sixty rollouts scores the first eight, and starts no other."""
     model = model_at(serve("MET", latency=0.001), price=DEAR, limits=Limits(concurrency=64))
     grader = PerCriterionGrader(model=model, warm=warm)
     dollars = 8.5 * await cost_of_one(grader)
@@ -250,10 +251,8 @@ async def test_money_buys_whole_rollouts(serve: Any, model_at: Any, warm: bool) 
     assert (spent.calls, spent.cost <= dollars) == (32, True)
 
 
-async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(
-    serve: Any, model_at: Any
-) -> None:
-    """Equal requests are asked once, also where the one rollout may begin and the other may not yet."""
+async def test_rollouts_with_equal_requests_do_not_deadlock(serve: Any, model_at: Any) -> None:
+    """Equal requests are sent once, even if one rollout may start and the other not yet."""
     server = serve("MET", latency=0.001)
     grader = PerCriterionGrader(model=model_at(server, price=DEAR), warm=True)
     rollouts = [Rollout(prompt="q", completion="text 00") for _ in range(20)]
@@ -264,10 +263,8 @@ async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(
     assert spent.calls <= 14
 
 
-async def test_what_a_cache_answers_needs_no_money(
-    serve: Any, model_at: Any, tmp_path: Any
-) -> None:
-    """So a rollout that was judged before is scored, though there is nothing left to begin another with."""
+async def test_cached_verdicts_need_no_budget(serve: Any, model_at: Any, tmp_path: Any) -> None:
+    """A rollout that was judged before is scored, even if the budget is used up."""
     model = model_at(serve("MET"), price=DEAR, cache=tmp_path / "cache.sqlite")
     grader = PerCriterionGrader(model=model)
     known, unknown = (Rollout(prompt="q", completion=f"text {n}") for n in range(2))
@@ -278,8 +275,10 @@ async def test_what_a_cache_answers_needs_no_money(
     assert (spent.calls, spent.hits) == (0, 4)
 
 
-async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, question: Any) -> None:
-    """A budget is for a run however often it is resumed."""
+async def test_spending_of_earlier_sessions_counts(
+    serve: Any, model_at: Any, make_request: Any
+) -> None:
+    """A budget applies to the whole run, however often it is resumed."""
     model = model_at(serve("hello"), price=DEAR)
     with (
         budget(dollars=10.0, spent=9.999),
@@ -288,7 +287,7 @@ async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, questio
             match=r"\$9.9990 of \$10.0000 are spent \(\$9.9990 of it in earlier sessions\)",
         ),
     ):
-        await model(question())
+        await model(make_request())
 
 
 @pytest.mark.parametrize(
@@ -300,10 +299,10 @@ async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, questio
     ],
     ids=["repairs", "retries", "complaints"],
 )
-async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
+async def test_the_worst_case_of_a_dry_run_is_never_exceeded(
     serve: Any, model_at: Any, faults: Any
 ) -> None:
-    """With replies that are asked for again, attempts that fail, and parts that an endpoint does not take."""
+    """With unreadable replies, failed attempts, and parameters that an endpoint refuses."""
     server = serve(**{"answer": "MET", **faults})
     model = model_at(server, price=DEAR, limits=Limits(attempts=4, concurrency=4))
     rubric = Rubric.from_dict(
@@ -322,7 +321,7 @@ async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
 
 
 async def spend_rollout(dollars: float, order: list[str], name: str = "") -> None:
-    """A rollout that makes one call, which costs as much as was expected."""
+    """A rollout with one call, which costs as much as expected."""
     async with rollout_spending():
         order.append(name)
         async with reserve_dollars(dollars):
@@ -331,7 +330,7 @@ async def spend_rollout(dollars: float, order: list[str], name: str = "") -> Non
 
 
 def start_rollout(name: str, order: list[str], context: Context, dollars: float = 0.4) -> Any:
-    """A rollout in a task of its own; the context is one outside of other rollouts."""
+    """Start a rollout in a task of its own; the context is one outside of other rollouts."""
     return asyncio.create_task(spend_rollout(dollars, order, name), context=context.copy())
 
 
@@ -341,7 +340,7 @@ async def turn_the_loop() -> None:
 
 
 async def test_a_rollout_that_is_cancelled_while_it_waits_for_dollars_never_runs() -> None:
-    """And the rollouts behind it run when it is their turn."""
+    """The rollouts behind it run when it is their turn."""
     order: list[str] = []
     with budget(dollars=1.0, rollout=0.4) as spent:
         context = copy_context()
@@ -391,7 +390,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_dollars_reserves_noth
 
 
 @pytest.mark.parametrize(("dollars", "scored"), [(0.2, 1), (0.39, 1), (0.4, 2)])
-async def test_no_rollout_starts_without_the_dollars_that_rollouts_cost(
+async def test_no_rollout_starts_without_the_dollars_of_an_average_one(
     dollars: float, scored: int
 ) -> None:
     """The first rollout cost $0.40; these dollars are left for the second."""
@@ -414,7 +413,7 @@ async def test_no_rollout_starts_without_the_dollars_that_rollouts_cost(
 
 
 @pytest.mark.parametrize(("left", "starts"), [(0.7999, False), (0.8, True)])
-async def test_a_rollout_starts_beside_another_when_there_are_dollars_for_both(
+async def test_two_rollouts_run_concurrently_if_there_are_dollars_for_both(
     left: float, starts: bool
 ) -> None:
     """Each may cost $0.40."""

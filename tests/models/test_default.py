@@ -39,7 +39,7 @@ def test_the_models_that_are_proposed_have_a_price() -> None:
     assert all(price_of(*name.split("/")) for name in PROPOSALS.values())
 
 
-async def test_a_grader_without_a_model_asks_the_default() -> None:
+async def test_a_grader_without_a_model_uses_the_default() -> None:
     """It is looked up at each call."""
     grader = PerCriterionGrader()
     configure(judge=FakeModel("MET"))
@@ -50,7 +50,7 @@ async def test_a_grader_without_a_model_asks_the_default() -> None:
     assert (await RUBRIC.grade("x", judge=RubricAsJudgeGrader())).score == 0.85
 
 
-async def test_the_environment_names_one(
+async def test_the_environment_names_the_default_model(
     serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """It is always the same object. With ASSAY_CACHE it has a cache."""
@@ -66,7 +66,7 @@ async def test_the_environment_names_one(
     assert server.calls == 3
 
 
-async def test_what_is_configured_comes_before_the_environment(
+async def test_configure_takes_precedence_over_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`configure(judge=None)` goes back to the environment."""

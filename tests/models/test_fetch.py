@@ -1,4 +1,4 @@
-"""What a URL holds is fetched from public addresses alone, and what is too long, too slow or elsewhere is refused."""
+"""URLs are fetched only from public addresses; long, slow or redirected responses are limited."""
 
 import gzip
 import threading
@@ -34,8 +34,8 @@ class _Site(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def site() -> Iterator[ThreadingHTTPServer]:
-    """A site on this machine, which is no public address."""
+def server() -> Iterator[ThreadingHTTPServer]:
+    """A web server on this machine, which is not a public address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
     server.requests, server.stop = [], threading.Event()  # type: ignore[attr-defined]
     server.daemon_threads = True
@@ -46,18 +46,18 @@ def site() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
-def _url(site: ThreadingHTTPServer, path: str = "/page", host: str = "127.0.0.1") -> str:
-    return f"http://{host}:{site.server_address[1]}{path}"
+def _url(server: ThreadingHTTPServer, path: str = "/page", host: str = "127.0.0.1") -> str:
+    return f"http://{host}:{server.server_address[1]}{path}"
 
 
-async def test_a_page_is_fetched_with_its_media_type(site):
-    """Also behind a redirect, whose address is the one that is reported."""
-    page = await fetch_url(_url(site, "/to//page"), hosts=["127.0.0.1"], allow_private=True)
-    assert (page.body, page.kind, page.url) == (b"the page", "text/plain", _url(site))
+async def test_a_page_is_fetched_with_its_media_type(server):
+    """Also after a redirect; then the final URL is returned."""
+    page = await fetch_url(_url(server, "/to//page"), hosts=["127.0.0.1"], allow_private=True)
+    assert (page.body, page.kind, page.url) == (b"the page", "text/plain", _url(server))
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "message"),
     [
         ("127.0.0.1", "not a public address"),
         ("localhost", "not a public address"),
@@ -75,15 +75,15 @@ async def test_a_page_is_fetched_with_its_media_type(site):
         ("[2002:7f00:1::]", "not a public address"),
     ],
 )
-async def test_an_address_that_is_not_public_is_never_asked(site, host, said):
-    """Neither by its number, in whatever spelling, nor by a name that stands for it."""
-    with pytest.raises(FetchError, match=said):
-        await fetch_url(_url(site, host=host).replace("http:", "https:"), seconds=5)
-    assert site.requests == []
+async def test_a_private_address_is_never_contacted(server, host, message):
+    """Neither as a number in any notation, nor by a name that resolves to it."""
+    with pytest.raises(FetchError, match=message):
+        await fetch_url(_url(server, host=host).replace("http:", "https:"), seconds=5)
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("/to/http://localhost:{port}/page", "'localhost' is not allowed; allowed are: 127.0.0.1"),
         ("/to/file:///etc/passwd", "begins with https"),
@@ -93,10 +93,12 @@ async def test_an_address_that_is_not_public_is_never_asked(site, host, said):
         ("/slow", "within 0.5 seconds"),
     ],
 )
-async def test_what_leads_elsewhere_or_has_no_end_is_refused(site, path, said):
-    """A redirect is looked at like the first URL; a size counts once it is decompressed."""
-    url = _url(site, path.format(port=site.server_address[1]))
-    with pytest.raises(FetchError, match=said):
+async def test_redirects_to_private_addresses_and_endless_responses_are_refused(
+    server, path, message
+):
+    """Redirects are checked like the first URL; the size is that after decompression."""
+    url = _url(server, path.format(port=server.server_address[1]))
+    with pytest.raises(FetchError, match=message):
         await fetch_url(
             url, hosts=["127.0.0.1"], most_bytes=100_000, seconds=0.5, allow_private=True
         )
@@ -113,13 +115,13 @@ async def test_what_leads_elsewhere_or_has_no_end_is_refused(site, path, said):
         "https://a:b@example.org/",
     ],
 )
-async def test_what_is_no_url_to_fetch_is_refused(url):
-    """`http`, other schemes, logins and broken URLs; nothing is asked."""
+async def test_an_invalid_url_is_refused(url):
+    """`http`, other schemes, logins and malformed URLs; nothing is sent."""
     with pytest.raises(FetchError, match=r"https|login|not a URL"):
         await fetch_url(url)
 
 
-async def test_only_hosts_on_the_list_are_asked():
+async def test_only_allowed_hosts_are_contacted():
     """By their exact name."""
     with pytest.raises(FetchError, match="is not allowed"):
         await fetch_url("https://evil.example.org/", hosts=["example.org"])

@@ -1,4 +1,4 @@
-"""Functions of two prompts, as other libraries have them."""
+"""Functions of two prompts, as used by other libraries, can be models."""
 
 from typing import Any
 
@@ -47,25 +47,25 @@ def replying(system_prompt: str, user_prompt: str) -> Reply:
     "function", [named, positional, with_retries, anything, plain, texting, replying]
 )
 async def test_a_function_is_a_model(function: Any) -> None:
-    """By keyword or position, async or plain, a model or a text."""
+    """With keyword or positional arguments, async or sync, returning a model or text."""
     with budget() as spent:
         reply = await model_of(function)(ASKED)
     assert reply.value == MET
     assert spent.calls == 1
 
 
-async def test_a_mapping_is_handed_on() -> None:
+async def test_a_returned_mapping_is_passed_on() -> None:
     """Graders read it by its keys."""
     reply = await model_of(lambda s, u: {"criterion_status": "MET"})(ASKED)
     assert reply.value == {"criterion_status": "MET"}
 
 
-async def test_its_text_is_read_or_refused() -> None:
-    """A function is asked once: trying again is its own affair."""
+async def test_returned_text_is_parsed_or_refused() -> None:
+    """A function is called once: retrying is up to it."""
     with pytest.raises(Unreadable):
         await model_of(lambda s, u: "no idea")(ASKED)
 
 
-def test_it_goes_by_its_name() -> None:
+def test_the_id_of_a_function_contains_its_name() -> None:
     """With its module, and a hash of its code."""
     assert ":named@" in model_of(named).id

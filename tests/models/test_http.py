@@ -1,4 +1,4 @@
-"""HTTP over real sockets: connections, TLS, proxies, headers, and answers that are none."""
+"""HTTP with real sockets: connections, TLS, proxies, headers, and invalid responses."""
 
 import asyncio
 import gzip
@@ -27,16 +27,18 @@ SAID = b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"a":1}'
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def request_from(reader: asyncio.StreamReader) -> bytes:
-    """One request, whole."""
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    """Read one complete request."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = int(head.lower().rpartition(b"content-length: ")[2].split(b"\r\n")[0])
     return head + await reader.readexactly(length)
 
 
 @asynccontextmanager
-async def serving(script: Script, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[int]:
-    """The port of a server that does this with every connection."""
+async def serve_script(
+    script: Script, host: str = "127.0.0.1", **options: Any
+) -> AsyncIterator[int]:
+    """Return the port of a server that runs this script for every connection."""
 
     handlers: set[asyncio.Task[None]] = set()
 
@@ -63,13 +65,13 @@ async def serving(script: Script, host: str = "127.0.0.1", **options: Any) -> As
         await asyncio.sleep(0.01)
 
 
-def answering(answer: bytes, connections: list[int]) -> Script:
-    """Answers every request alike, and counts connections."""
+def answer_all_with(answer: bytes, connections: list[int]) -> Script:
+    """Answer every request in the same way, and count connections."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections.append(0)
         while True:
-            await request_from(reader)
+            await read_request(reader)
             connections[-1] += 1
             writer.write(answer)
 
@@ -80,10 +82,10 @@ async def ask(url: str, body: bytes = b"{}", seconds: float = 10.0, **headers: s
     return await HttpAddress(url, headers).send(body, seconds)
 
 
-async def test_a_connection_is_used_again() -> None:
-    """Three requests one after the other, and three more at once."""
+async def test_a_connection_is_reused() -> None:
+    """Three sequential requests, and three concurrent ones."""
     connections: list[int] = []
-    async with serving(answering(SAID, connections)) as port:
+    async with serve_script(answer_all_with(SAID, connections)) as port:
         url = f"http://127.0.0.1:{port}/v1"
         for _ in range(3):
             assert (await ask(url)).data == {"a": 1}
@@ -102,21 +104,21 @@ async def test_a_connection_is_used_again() -> None:
     ],
     ids=["told so", "an old server", "more than was asked for"],
 )
-async def test_a_connection_that_is_not_to_be_kept_is_not(answer: bytes) -> None:
-    """The next request has one of its own."""
+async def test_a_connection_is_closed_if_the_server_asks_for_it(answer: bytes) -> None:
+    """The next request uses a new one."""
     connections: list[int] = []
-    async with serving(answering(answer, connections)) as port:
+    async with serve_script(answer_all_with(answer, connections)) as port:
         for _ in range(2):
             assert (await ask(f"http://127.0.0.1:{port}/v1")).data == {"a": 1}
         assert connections == [1, 1]
 
 
-async def test_what_comes_in_while_a_connection_is_idle_is_no_answer() -> None:
-    """It would be taken for the answer to the next request, which has a connection of its own."""
+async def test_data_received_on_an_idle_connection_is_not_a_response() -> None:
+    """It could be taken for the response to the next request, so that uses a new connection."""
     told, sent = asyncio.Event(), asyncio.Event()
 
     async def chatty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await request_from(reader)
+        await read_request(reader)
         writer.write(SAID)
         if not sent.is_set():
             await told.wait()
@@ -125,7 +127,7 @@ async def test_what_comes_in_while_a_connection_is_idle_is_no_answer() -> None:
             sent.set()
         await reader.read()
 
-    async with serving(chatty) as port:
+    async with serve_script(chatty) as port:
         url = f"http://127.0.0.1:{port}/v1"
         await ask(url)
         told.set()
@@ -139,18 +141,18 @@ async def test_what_comes_in_while_a_connection_is_idle_is_no_answer() -> None:
         assert again.data == {"a": 1}
 
 
-async def test_a_cancelled_request_ends_its_connection() -> None:
-    """Its answer must not be taken for another's."""
+async def test_a_cancelled_request_closes_its_connection() -> None:
+    """Its response must not be taken for that of another request."""
     asked = asyncio.Event()
     closed = asyncio.Event()
 
     async def hanging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await request_from(reader)
+        await read_request(reader)
         asked.set()
         assert await reader.read() == b""
         closed.set()
 
-    async with serving(hanging) as port:
+    async with serve_script(hanging) as port:
         asking = asyncio.ensure_future(ask(f"http://127.0.0.1:{port}/v1"))
         await asked.wait()
         asking.cancel()
@@ -173,34 +175,34 @@ async def test_a_cancelled_request_ends_its_connection() -> None:
     ],
     ids=["nothing", "half a head", "half a body", "something else", "no length", "no gzip"],
 )
-async def test_what_is_no_answer_is_a_connection_error(answer: bytes, why: str) -> None:
-    """With what was wrong."""
+async def test_an_invalid_response_is_a_connection_error(answer: bytes, why: str) -> None:
+    """With the reason."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await request_from(reader)
+        await read_request(reader)
         writer.write(answer)
 
-    async with serving(script) as port:
+    async with serve_script(script) as port:
         with pytest.raises(ConnectionError, match=why):
             await ask(f"http://127.0.0.1:{port}/v1")
 
 
-async def test_no_answer_in_time_is_a_timeout() -> None:
-    """Which is another error than a lost connection."""
+async def test_a_missing_response_is_a_timeout() -> None:
+    """This is a different error than a lost connection."""
 
     async def hanging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with serving(hanging) as port:
+    async with serve_script(hanging) as port:
         with pytest.raises(TimeoutError):
             await ask(f"http://127.0.0.1:{port}/v1", seconds=0.01)
 
 
-async def test_a_body_that_is_no_json_is_text() -> None:
-    """As deep as it may be nested."""
+async def test_a_body_that_is_not_json_is_returned_as_text() -> None:
+    """However deeply it is nested."""
     for body, text in ((b"<html>", "<html>"), (b"[" * 100_000, "[" * 100_000)):
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-        async with serving(answering(answer, [])) as port:
+        async with serve_script(answer_all_with(answer, [])) as port:
             found = await ask(f"http://127.0.0.1:{port}/v1")
             assert (found.data, found.text) == (None, text)
 
@@ -224,7 +226,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server_tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
-    """What a server needs for TLS. Clients here trust it."""
+    """The TLS context of a server whose certificate clients trust."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -234,29 +236,29 @@ def server_tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[s
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_tls_is_spoken_to_https(host: str, server_tls: ssl.SSLContext) -> None:
-    """And a connection is used again there too."""
+async def test_https_uses_tls(host: str, server_tls: ssl.SSLContext) -> None:
+    """Connections are reused there too."""
     connections: list[int] = []
-    async with serving(answering(SAID, connections), ssl=server_tls) as port:
+    async with serve_script(answer_all_with(SAID, connections), ssl=server_tls) as port:
         for _ in range(3):
             assert (await ask(f"https://{host}:{port}/v1")).data == {"a": 1}
         assert connections == [3]
 
 
-async def test_a_certificate_that_nobody_trusts_is_refused(
+async def test_an_untrusted_certificate_is_refused(
     server_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the machine's own list."""
+    """By the certificate store of this machine."""
     monkeypatch.delenv("SSL_CERT_FILE")
     http._tls_context.cache_clear()
-    async with serving(answering(SAID, []), ssl=server_tls) as port:
+    async with serve_script(answer_all_with(SAID, []), ssl=server_tls) as port:
         with pytest.raises(ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
             await ask(f"https://127.0.0.1:{port}/v1")
 
 
 @asynccontextmanager
-async def proxying(seen: list[bytes], answer: bytes) -> AsyncIterator[int]:
-    """A proxy that notes what it is told, and passes on what it is told to connect."""
+async def serve_proxy(seen: list[bytes], answer: bytes) -> AsyncIterator[int]:
+    """Serve a proxy that records the requests, and forwards CONNECT."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -269,16 +271,16 @@ async def proxying(seen: list[bytes], answer: bytes) -> AsyncIterator[int]:
         there_reader, there_writer = await asyncio.open_connection(host, int(port))
         await asyncio.wait(
             [
-                asyncio.ensure_future(passed_on(reader, there_writer)),
-                asyncio.ensure_future(passed_on(there_reader, writer)),
+                asyncio.ensure_future(forward(reader, there_writer)),
+                asyncio.ensure_future(forward(there_reader, writer)),
             ]
         )
 
-    async with serving(script) as port:
+    async with serve_script(script) as port:
         yield port
 
 
-async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while data := await reader.read(65536):
             writer.write(data)
@@ -289,8 +291,8 @@ async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 @pytest.fixture
-def through(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Names a proxy on this machine for everything."""
+def use_proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Configure a proxy on this machine for all requests."""
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -301,18 +303,18 @@ def through(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return name_it
 
 
-async def test_a_tunnel_leads_through_a_proxy(
-    server_tls: ssl.SSLContext, through: Callable[[int], None]
+async def test_https_is_tunnelled_through_a_proxy(
+    server_tls: ssl.SSLContext, use_proxy: Callable[[int], None]
 ) -> None:
-    """It is told where to and by whom, and reads nothing of the rest."""
+    """The proxy sees the target and its own login, and nothing else."""
     seen: list[bytes] = []
     connections: list[int] = []
     established = b"HTTP/1.1 200 Connection established\r\n\r\n"
     async with (
-        serving(answering(SAID, connections), ssl=server_tls) as port,
-        proxying(seen, established) as proxy,
+        serve_script(answer_all_with(SAID, connections), ssl=server_tls) as port,
+        serve_proxy(seen, established) as proxy,
     ):
-        through(proxy)
+        use_proxy(proxy)
         for _ in range(2):
             assert (await ask(f"https://127.0.0.1:{port}/v1")).data == {"a": 1}
     [head] = seen
@@ -321,49 +323,49 @@ async def test_a_tunnel_leads_through_a_proxy(
     assert connections == [2]
 
 
-async def test_a_proxy_that_says_no_is_an_error(through: Callable[[int], None]) -> None:
-    """With the number that it said."""
-    async with proxying([], b"HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno") as proxy:
-        through(proxy)
+async def test_the_refusal_of_a_proxy_is_an_error(use_proxy: Callable[[int], None]) -> None:
+    """With its status code."""
+    async with serve_proxy([], b"HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno") as proxy:
+        use_proxy(proxy)
         with pytest.raises(ConnectionError, match="407"):
             await ask("https://api.test/v1")
 
 
-async def test_a_proxy_answers_for_a_plain_address(through: Callable[[int], None]) -> None:
+async def test_http_is_sent_through_a_proxy(use_proxy: Callable[[int], None]) -> None:
     """Without a tunnel."""
     seen: list[bytes] = []
-    async with proxying(seen, SAID) as proxy:
-        through(proxy)
+    async with serve_proxy(seen, SAID) as proxy:
+        use_proxy(proxy)
         assert (await ask("http://api.test/v1")).data == {"a": 1}
     assert seen[0].startswith(b"POST http://api.test/v1 HTTP/1.1\r\nHost: api.test\r\n")
 
 
-async def test_a_proxy_is_not_asked_for_this_machine(
-    through: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+async def test_no_proxy_hosts_are_contacted_directly(
+    use_proxy: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the environment says so."""
-    async with serving(answering(SAID, [])) as port:
-        through(1)
+    """As the environment says."""
+    async with serve_script(answer_all_with(SAID, [])) as port:
+        use_proxy(1)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert (await ask(f"http://127.0.0.1:{port}/v1")).data == {"a": 1}
 
 
-def test_a_proxy_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SOCKS is not spoken here. Its password is not shown."""
+def test_an_unsupported_proxy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SOCKS is not supported. The error hides the password."""
     monkeypatch.setenv("https_proxy", "socks5://ada:pw@proxy.test:1080")
     with pytest.raises(Refused, match=r"'socks5://\*\*\*@proxy\.test:1080' is not an address"):
         HttpAddress("https://api.test/v1", {})
 
 
-async def test_a_request_holds_its_headers_and_body_and_nothing_of_ours_to_find_us_by() -> None:
-    """A path is escaped once, and what is escaped already stays."""
+async def test_a_request_contains_no_identifying_headers() -> None:
+    """A path is escaped once; escapes in it are kept."""
     seen: list[bytes] = []
 
     async def noting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await request_from(reader))
+        seen.append(await read_request(reader))
         writer.write(SAID)
 
-    async with serving(noting) as port:
+    async with serve_script(noting) as port:
         await ask(f"http://127.0.0.1:{port}/v 1/é/%2Fdone?api-version=1", b'{"x":1}', Key="s3cret")
     head, _, body = seen[0].partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
@@ -384,15 +386,15 @@ async def test_a_request_holds_its_headers_and_body_and_nothing_of_ours_to_find_
 @pytest.mark.parametrize(
     ("given", "sent"), [({}, b"Basic YWRhOmIvYw=="), ({"Authorization": "Bearer x"}, b"Bearer x")]
 )
-async def test_a_name_and_password_become_a_header(given: dict[str, str], sent: bytes) -> None:
-    """ada:b/c is YWRhOmIvYw== in base 64; a header that is given goes first."""
+async def test_a_login_in_the_url_becomes_a_header(given: dict[str, str], sent: bytes) -> None:
+    """ada:b/c is YWRhOmIvYw== in base 64; an explicit header takes precedence."""
     seen: list[bytes] = []
 
     async def noting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await request_from(reader))
+        seen.append(await read_request(reader))
         writer.write(SAID)
 
-    async with serving(noting) as port:
+    async with serve_script(noting) as port:
         await ask(f"http://ada:b%2Fc@127.0.0.1:{port}/v1", **given)
     assert b"Authorization: %b\r\n" % sent in seen[0]
 
@@ -400,7 +402,7 @@ async def test_a_name_and_password_become_a_header(given: dict[str, str], sent: 
 async def test_a_login_in_netrc_does_not_replace_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the environment names a file of logins."""
+    """Although the environment names a netrc file."""
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login ada password other")
     netrc.chmod(0o600)
@@ -408,32 +410,32 @@ async def test_a_login_in_netrc_does_not_replace_the_key(
     seen: list[bytes] = []
 
     async def noting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await request_from(reader))
+        seen.append(await read_request(reader))
         writer.write(SAID)
 
-    async with serving(noting) as port:
+    async with serve_script(noting) as port:
         await ask(f"http://127.0.0.1:{port}/v1", Authorization="Bearer key")
     assert b"Authorization: Bearer key\r\n" in seen[0]
 
 
 async def test_a_redirect_is_not_followed() -> None:
-    """The key is not sent to where another host points."""
+    """The key must not be sent to another host."""
     connections: list[int] = []
-    async with serving(answering(SAID, connections)) as port:
+    async with serve_script(answer_all_with(SAID, connections)) as port:
         there = f"Location: http://127.0.0.1:{port}/v1".encode()
         moved = b"HTTP/1.1 307 Moved\r\n%b\r\nContent-Length: 2\r\n\r\n{}" % there
-        async with serving(answering(moved, [])) as first:
+        async with serve_script(answer_all_with(moved, [])) as first:
             answer = await ask(f"http://127.0.0.1:{first}/v1", Authorization="Bearer key")
     assert (answer.status, connections) == (307, [])
 
 
-async def test_an_address_of_ipv6_is_asked() -> None:
-    """In its brackets."""
+async def test_an_ipv6_address_can_be_used() -> None:
+    """In brackets."""
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this machine has no IPv6")
-    async with serving(answering(SAID, []), host="::1") as port:
+    async with serve_script(answer_all_with(SAID, []), host="::1") as port:
         assert (await ask(f"http://[::1]:{port}/v1")).data == {"a": 1}
 
 
@@ -441,7 +443,7 @@ async def test_an_address_of_ipv6_is_asked() -> None:
     "url",
     ["ftp://a.test", "a.test/v1", "http://", "http:///v1", "http://a.test:99999", "http://[::1"],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     """When the model is made, not at its first call."""
     with pytest.raises(Refused, match="is not an address: give one such as"):
         HttpAddress(url, {})
@@ -449,32 +451,32 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("key", ["s3cret\n", "s3cret\r\nX: y", "s3cret\0", "schlüssel"])
 def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
-    """A line break at its end is the usual case: it was read from a file."""
+    """A trailing line break is the usual case: the key was read from a file."""
     with pytest.raises(Refused, match="the header Authorization contains a line break") as refused:
         HttpAddress("https://a.test/v1", {"Authorization": f"Bearer {key}"})
     assert "s3cret" not in str(refused.value)
 
 
-def test_without_aiohttp_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one sentence, when a model is named."""
+def test_the_error_without_aiohttp_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a model is named."""
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     monkeypatch.delitem(sys.modules, "assay.models.http")
     with pytest.raises(MissingExtraError, match=r"pip install '.*\[judge\]'"):
         model_of("http://127.0.0.1:1/v1#x")
 
 
-def test_json_takes_half_a_character() -> None:
-    """Models under test write it."""
+def test_json_can_contain_a_lone_surrogate() -> None:
+    """Models under test write them."""
     body = json.dumps({"text": "\ud83d"}).encode()
     assert RawReply.from_body(200, {}, body).data == {"text": "\ud83d"}
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-async def test_what_is_compressed_without_being_asked_is_read(coding: str) -> None:
-    """Some gateways do it."""
+async def test_an_unrequested_compression_is_decoded(coding: str) -> None:
+    """Some gateways compress anyway."""
     body = gzip.compress(b"[5]") if coding == "gzip" else zlib.compress(b"[5]")
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {len(body)}\r\n\r\n"
-    async with serving(answering(head.encode() + body, [])) as port:
+    async with serve_script(answer_all_with(head.encode() + body, [])) as port:
         assert (await ask(f"http://127.0.0.1:{port}/v1")).data == [5]
 
 
@@ -514,7 +516,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
-def test_nothing_is_left_open(program: str) -> None:
+def test_no_connection_is_left_open(program: str) -> None:
     """With every warning an error, and nothing on stderr."""
     code = f"""
 import asyncio, gc, threading
@@ -538,8 +540,8 @@ with ModelServer("hello") as server:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_forked_child_starts_anew() -> None:
-    """While its parent's calls hang and hold every place; and it closes nothing of the parent's."""
+def test_a_forked_child_opens_its_own_connections() -> None:
+    """While the calls of its parent hang and use up the limit; it closes nothing of the parent's."""
     code = """
 import asyncio, os, sys
 from assay import Limits, Request, model_of

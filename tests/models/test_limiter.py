@@ -1,4 +1,4 @@
-"""How many calls are in flight: more while the endpoint accepts them, half when it refuses most."""
+"""The number of calls in flight grows while the endpoint accepts them, and halves when it refuses most."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from assay.models.limiter import (
 
 
 def finish_window(limit: AdaptiveLimit, *, refused: int = 0, is_full: bool = True) -> int:
-    """Let one window of calls end, this many of them refused; return the limit afterwards."""
+    """Finish one window of calls, of which this many are refused; return the new limit."""
     calls = max(MIN_WINDOW_CALLS, limit.limit)
     for number in range(calls):
         limit.record("busy" if number < refused else "answered", is_full=is_full)
@@ -48,7 +48,7 @@ def test_a_window_has_at_least_eight_calls() -> None:
     assert limit.limit == 1
 
 
-def test_a_given_number_is_where_it_starts_and_ends() -> None:
+def test_a_configured_number_is_start_and_maximum() -> None:
     limit = AdaptiveLimit(64)
     assert (limit.limit, finish_window(limit)) == (64, 64)
 
@@ -85,7 +85,7 @@ def test_it_never_falls_below_one() -> None:
 
 
 async def test_no_more_calls_are_in_flight_than_the_limit() -> None:
-    """And the waiting calls go in order."""
+    """Waiting calls start in order."""
     limiter = Limiter(Limits(concurrency=2))
     order: list[int] = []
 
@@ -111,7 +111,7 @@ async def test_a_limit_that_has_grown_lets_several_waiting_calls_go() -> None:
     assert all(call.done() for call in calls)
 
 
-async def test_there_is_room_until_four_times_the_limit_has_started() -> None:
+async def test_up_to_four_times_the_limit_may_have_started() -> None:
     limiter = Limiter(Limits(concurrency=2))
     limiter.announce(7)
     assert limiter.has_room
@@ -152,7 +152,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_takes_no_slot() -> None:
     assert limiter.active == 0
 
 
-async def test_a_call_that_is_cancelled_just_after_its_turn_gives_the_slot_back() -> None:
+async def test_a_call_that_is_cancelled_just_after_its_turn_returns_the_slot() -> None:
     limiter = Limiter(Limits(concurrency=1))
     await limiter.acquire()
     first, second = (asyncio.create_task(limiter.acquire()) for _ in range(2))
@@ -165,10 +165,10 @@ async def test_a_call_that_is_cancelled_just_after_its_turn_gives_the_slot_back(
 
 @pytest.mark.parametrize("capacity", [4])
 async def test_calls_to_an_endpoint_with_little_capacity_are_all_answered(
-    serve: Any, model_at: Any, question: Any, capacity: int
+    serve: Any, model_at: Any, make_request: Any, capacity: int
 ) -> None:
     server = serve("hello", capacity=capacity, latency=0.002)
     model = model_at(server, limits=Limits(concurrency=64, attempts=100))
-    replies = await asyncio.gather(*(model(question(str(n))) for n in range(200)))
+    replies = await asyncio.gather(*(model(make_request(str(n))) for n in range(200)))
     assert {reply.text for reply in replies} == {"hello"}
     assert server.calls == 200

@@ -1,4 +1,4 @@
-"""Limits hold for an endpoint, whoever asks it."""
+"""Limits apply to an endpoint, for all of its callers together."""
 
 import asyncio
 import threading
@@ -13,17 +13,17 @@ from assay.models.retry import Endpoint
 
 
 async def test_two_models_of_one_endpoint_share_its_limit(
-    serve: Any, model_at: Any, question: Any
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """Five at once, over both."""
+    """Five calls at a time, for both together."""
     server = serve("hello", latency=0.01)
     models = [model_at(server, limits=Limits(concurrency=5)), model_of(f"{server.url}#other")]
-    await asyncio.gather(*(models[n % 2](question(str(n))) for n in range(40)))
+    await asyncio.gather(*(models[n % 2](make_request(str(n))) for n in range(40)))
     assert (server.calls, server.most_at_once) == (40, 5)
 
 
-def test_loops_share_it_too(serve: Any, model_at: Any) -> None:
-    """Sync doors run loops of their own, here in four threads."""
+def test_event_loops_share_the_limit(serve: Any, model_at: Any) -> None:
+    """Synchronous calls use loops of their own, here in four threads."""
     server = serve("MET", latency=0.01)
     grader = PerCriterionGrader(model=model_at(server, limits=Limits(concurrency=3)))
     rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(5)])
@@ -40,16 +40,15 @@ def test_loops_share_it_too(serve: Any, model_at: Any) -> None:
     assert (scores, server.most_at_once) == ([1.0] * 4, 3)
 
 
-async def test_another_key_is_another_endpoint(serve: Any, model_at: Any, question: Any) -> None:
-    """Its limits are its own."""
+async def test_another_key_has_its_own_limits(serve: Any, model_at: Any, make_request: Any) -> None:
     server = serve("hello")
     one, other = Endpoint.at(server.url), Endpoint.at(server.url, "key")
     assert one is not other
     assert Endpoint.at(server.url) is one
 
 
-def test_new_limits_hold_from_now_on() -> None:
-    """For everybody; who gives none changes none."""
+def test_new_limits_apply_immediately() -> None:
+    """For all callers; passing no limits changes nothing."""
     endpoint = Endpoint.at("http://limits.test", limits=Limits(concurrency=4))
     Endpoint.at("http://limits.test")
     assert endpoint.limiter.limit == 4
@@ -57,8 +56,8 @@ def test_new_limits_hold_from_now_on() -> None:
     assert endpoint.limiter.limit == 9
 
 
-def test_a_minute_has_so_many_requests() -> None:
-    """60 a minute: seven at once after a rest, then one a second."""
+def test_requests_per_minute_are_limited() -> None:
+    """60 a minute: seven at once after a pause, then one a second."""
     now = 0.0
     pace = RateLimit(60, clock=lambda: now)
     assert [pace.take(1) for _ in range(9)] == [0.0] * 7 + [1.0, 2.0]
@@ -66,8 +65,8 @@ def test_a_minute_has_so_many_requests() -> None:
     assert pace.take(1) == 0.0
 
 
-def test_tokens_that_were_not_used_are_given_back() -> None:
-    """6000 a minute are 100 a second. 1000 taken and 900 given back leave 100, one second."""
+def test_unused_tokens_are_returned() -> None:
+    """6000 a minute are 100 a second. 1000 taken and 900 returned leave 100, one second."""
     pace = RateLimit(6000, clock=lambda: 0.0)
     pace.take(1000)
     assert pace.take(0) == 4.0
@@ -75,8 +74,8 @@ def test_tokens_that_were_not_used_are_given_back() -> None:
     assert pace.take(0) == 0.0
 
 
-async def test_a_call_waits_for_its_minute(serve: Any, model_at: Any, question: Any) -> None:
-    """At 600 a minute the 61st beyond the first burst has to wait; the wait is worked out, not slept."""
+async def test_a_call_above_the_rate_waits(serve: Any, model_at: Any, make_request: Any) -> None:
+    """At 600 a minute the 61st call after the first burst waits; the wait is computed, not slept."""
     server = serve("hello")
     model_at(server, limits=Limits(requests_per_minute=600))
     endpoint = Endpoint.at(server.url)
@@ -90,7 +89,7 @@ async def test_a_call_waits_for_its_minute(serve: Any, model_at: Any, question: 
     [{"concurrency": 0}, {"attempts": 0}, {"timeout": 0}, {"requests_per_minute": -1}],
     ids=str,
 )
-def test_limits_that_are_none_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_limits_are_refused(wrong: dict[str, Any]) -> None:
     """At construction."""
     with pytest.raises(ValueError, match="give"):
         Limits(**wrong)

@@ -1,4 +1,4 @@
-"""Requests and replies: what makes two of them the same."""
+"""The identity of requests and replies."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,8 +38,8 @@ SAID = Request.of("You judge.", "One.", "Two.", schema=Answer)
     ],
     ids=str,
 )
-def test_whatever_can_change_the_answer_changes_the_content(changed: dict[str, Any]) -> None:
-    """So that neither a cache nor a flight gives one request's answer to another."""
+def test_everything_that_can_change_the_reply_changes_the_content(changed: dict[str, Any]) -> None:
+    """So that neither a cache nor deduplication mixes up replies."""
     assert replace(SAID, **changed).content != SAID.content
 
 
@@ -48,24 +48,23 @@ def test_whatever_can_change_the_answer_changes_the_content(changed: dict[str, A
     [{"shared": 0}, {"question": "q1"}, {"check": lambda value: None}],
     ids=["shared", "question", "check"],
 )
-def test_what_decides_no_answer_is_no_content(changed: dict[str, Any]) -> None:
-    """Hints and labels may differ."""
+def test_hints_and_labels_do_not_change_the_content(changed: dict[str, Any]) -> None:
     assert replace(SAID, **changed).content == SAID.content
 
 
-def test_where_a_prompt_is_cut_decides_nothing() -> None:
-    """It goes over the wire in one piece."""
+def test_the_division_of_a_prompt_does_not_change_the_content() -> None:
+    """It is sent in one piece."""
     assert Request.of("You judge.", "One.Two.", schema=Answer).content == SAID.content
 
 
-def test_no_text_can_pass_for_another_division() -> None:
-    """Lengths are part of the content, so a text that imitates ours stays what it is."""
+def test_no_text_can_imitate_the_division_into_messages() -> None:
+    """Lengths are part of the content."""
     first = Request(({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}))
     imitation = Request(({"role": "user", "content": "aassistant 1 1 b"},))
     assert first.content != imitation.content
 
 
-def test_parts_that_are_no_texts_count_too() -> None:
+def test_parts_other_than_text_change_the_content() -> None:
     """A picture is content."""
     pictures = [
         Request(({"role": "user", "content": [{"type": "image_url", "image_url": url}]},))
@@ -74,13 +73,13 @@ def test_parts_that_are_no_texts_count_too() -> None:
     assert pictures[0].content != pictures[1].content
 
 
-def test_tokens_add_up() -> None:
-    """Kind by kind."""
+def test_token_counts_are_added() -> None:
+    """For each kind."""
     assert Usage(10, 8, 2) + Usage(1, 0, 1, 1) == Usage(11, 8, 3, 1)
 
 
 def test_a_function_with_an_id_is_a_model() -> None:
-    """Nothing to inherit from."""
+    """There is no base class."""
 
     class Parrot:
         id = "parrot"

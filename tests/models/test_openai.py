@@ -15,11 +15,11 @@ from assay.testing import Fault
 
 
 async def test_a_reply_has_text_usage_model_and_value(
-    serve: Any, model_at: Any, question: Any
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
     """They are what the endpoint sent; the model is the one that it resolved the name to."""
     server = serve("MET")
-    reply = await model_at(server)(question(schema=PerCriterionOutput))
+    reply = await model_at(server)(make_request(schema=PerCriterionOutput))
     assert reply.value == PerCriterionOutput(
         explanation="because the rule says so", criterion_status="MET"
     )
@@ -29,14 +29,14 @@ async def test_a_reply_has_text_usage_model_and_value(
     assert (reply.logprobs, reply.cost) == (None, None)  # no price is known
 
 
-async def test_neighbours_of_one_role_are_one_message(
-    serve: Any, model_at: Any, question: Any
+async def test_adjacent_messages_of_one_role_are_joined(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """Nothing is put between them, so that the shared part of requests is the same to the byte."""
+    """Without a separator, so that the shared part of requests is identical to the byte."""
     server = serve("hello")
     model = model_at(server)
     for words in ("Is it even?", "Is it odd?"):
-        await model(question(words))
+        await model(make_request(words))
     assert [asked.body["messages"] for asked in server.requests] == [
         [
             {"role": "system", "content": "You judge."},
@@ -46,12 +46,12 @@ async def test_neighbours_of_one_role_are_one_message(
     ]
 
 
-async def test_the_schema_goes_along_strict_and_reason_first(
-    serve: Any, model_at: Any, question: Any
+async def test_the_schema_is_sent_as_strict_with_the_reason_first(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
     """Models write fields in the order of the schema, so the reason comes before the verdict."""
     server = serve("MET")
-    await model_at(server)(question(schema=PerCriterionOutput))
+    await model_at(server)(make_request(schema=PerCriterionOutput))
     sent = server.requests[0].body["response_format"]
     assert (sent["type"], sent["json_schema"]["strict"]) == ("json_schema", True)
     schema = sent["json_schema"]["schema"]
@@ -61,8 +61,8 @@ async def test_the_schema_goes_along_strict_and_reason_first(
 
 
 @pytest.mark.parametrize("schema", [PerCriterionOutput, ChoiceOutput])
-def test_a_schema_is_sent_the_same_with_every_request(schema: Any) -> None:
-    """To the byte: endpoints compile a grammar for every new one, and count them."""
+def test_a_schema_is_sent_identically_with_every_request(schema: Any) -> None:
+    """To the byte: endpoints compile a grammar for every new schema."""
     wire_format = OpenAIChatFormat()
     payloads = [
         wire_format.write_request(Request.of("s", str(n), schema=schema), "m", set())
@@ -71,62 +71,60 @@ def test_a_schema_is_sent_the_same_with_every_request(schema: Any) -> None:
     assert len({json.dumps(payload.body["response_format"]) for payload in payloads}) == 1
 
 
-async def test_settings_go_along_only_when_given(serve: Any, model_at: Any, question: Any) -> None:
+async def test_settings_are_sent_only_if_set(serve: Any, model_at: Any, make_request: Any) -> None:
     """A setting that is None is not sent."""
     server = serve("hello")
     model = model_at(server)
-    await model(question(temperature=None))
-    await model(question(temperature=0.5, max_tokens=9, seed=7, logprobs=3))
+    await model(make_request(temperature=None))
+    await model(make_request(temperature=0.5, max_tokens=9, seed=7, logprobs=3))
     fields = [set(asked.body) - {"model", "messages"} for asked in server.requests]
     assert fields == [set(), {"temperature", "max_tokens", "seed", "logprobs", "top_logprobs"}]
 
 
-async def test_log_probabilities_come_back(serve: Any, model_at: Any, question: Any) -> None:
+async def test_log_probabilities_are_returned(serve: Any, model_at: Any, make_request: Any) -> None:
     """Each token with its alternatives."""
     server = serve("MET", confidence=0.8)
-    reply = await model_at(server)(question(schema=PerCriterionOutput, logprobs=2))
+    reply = await model_at(server)(make_request(schema=PerCriterionOutput, logprobs=2))
     [verdict] = [token for token in reply.logprobs if token.text == "MET"]
     assert verdict.logprob == pytest.approx(-0.2231, abs=1e-3)
     assert set(verdict.alternatives) == {"MET", "UNMET"}
 
 
-async def test_the_key_goes_in_its_header(serve: Any, model_at: Any, question: Any) -> None:
+async def test_the_key_is_sent_in_its_header(serve: Any, model_at: Any, make_request: Any) -> None:
     """Without a key there is no such header."""
     server = serve("hello")
-    await model_at(server, api_key="s3cret")(question())
-    await model_at(server)(question())
+    await model_at(server, api_key="s3cret")(make_request())
+    await model_at(server)(make_request())
     assert [asked.headers.get("authorization") for asked in server.requests] == [
         "Bearer s3cret",
         None,
     ]
 
 
-async def test_further_parameters_go_with_every_call(
-    serve: Any, model_at: Any, question: Any
+async def test_extra_parameters_are_sent_with_every_call(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """They are part of the id, because they change answers."""
+    """They are part of the id, because they change replies."""
     server = serve("hello")
     model = model_at(server, reasoning_effort="low")
-    await model(question())
+    await model(make_request())
     assert server.requests[0].body["reasoning_effort"] == "low"
     assert model.id == f"{server.model}?reasoning_effort='low'"
 
 
-async def test_half_a_character_can_be_asked_about(
-    serve: Any, model_at: Any, question: Any
-) -> None:
-    """A model under test may write a lone surrogate."""
+async def test_a_lone_surrogate_can_be_sent(serve: Any, model_at: Any, make_request: Any) -> None:
+    """A model under test may write one."""
     server = serve("hello")
-    await model_at(server)(question("half \ud83d of it"))
+    await model_at(server)(make_request("half \ud83d of it"))
     assert "half" in server.requests[0].user
 
 
-async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_truncated_reply_is_an_error(serve: Any, model_at: Any, make_request: Any) -> None:
     """This holds even if it looks complete. The request is not repeated."""
     whole = '{"explanation": "so", "criterion_status": "MET"}'
     server = serve(faults=[Fault.truncated(whole)])
     with pytest.raises(Truncated, match="cut off after 12 tokens"):
-        await model_at(server)(question(schema=PerCriterionOutput))
+        await model_at(server)(make_request(schema=PerCriterionOutput))
     assert len(server.requests) == 1
 
 
@@ -144,41 +142,41 @@ def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]
         check_complete(OpenAIChatFormat().read_reply(data), "somewhere", Request.of("s", "u"))
 
 
-async def test_one_token_that_was_asked_for_is_whole(
-    serve: Any, model_at: Any, question: Any
+async def test_a_single_requested_token_is_complete(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
     """It was requested for its log-probability. A single token of a longer reply is cut off."""
     server = serve(faults=[Fault.truncated("MET")] * 2)
     model = model_at(server)
-    reply = await model(question(max_tokens=1, logprobs=2))
+    reply = await model(make_request(max_tokens=1, logprobs=2))
     assert (reply.text, reply.finish_reason) == ("MET", "stop")
     with pytest.raises(Truncated):
-        await model(question(max_tokens=1))
+        await model(make_request(max_tokens=1))
 
 
 @pytest.mark.parametrize("reason", ["length", "MAX_TOKENS", "model_length"])
-def test_a_cut_off_reply_is_recognised_in_the_words_of_each_endpoint(reason: str) -> None:
+def test_a_truncated_reply_is_recognised_for_every_endpoint(reason: str) -> None:
     """They are all normalized to `length`."""
     data = {"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}
     assert OpenAIChatFormat().read_reply(data).finish_reason == "length"
 
 
-async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> None:
-    """Tokens are estimated from characters, because a missing count is not 0."""
+async def test_tokens_are_estimated_if_the_endpoint_does_not_count_them(make_request: Any) -> None:
+    """From characters, because a missing count is not 0."""
     from assay.models.endpoint_model import TokenEstimate
 
-    assert TokenEstimate().estimate(question(), "x" * 40).completion == 10
+    assert TokenEstimate().estimate(make_request(), "x" * 40).completion == 10
 
 
 @pytest.mark.parametrize("refuses", [(), ("response_format",)], ids=["as a schema", "in words"])
 @pytest.mark.parametrize("schema", [PerCriterionOutput, OneShotOutput, RubricAsJudgeOutput])
-async def test_a_judge_is_told_what_fields_mean_and_no_docstring(
-    serve: Any, model_at: Any, question: Any, schema: Any, refuses: Any
+async def test_the_schema_contains_field_descriptions_but_no_docstrings(
+    serve: Any, model_at: Any, make_request: Any, schema: Any, refuses: Any
 ) -> None:
     """Docstrings are for programmers and would only confuse a judge."""
     server = serve("MET", refuses=refuses)
     with contextlib.suppress(Unreadable):
-        await model_at(server)(question(schema=schema))
+        await model_at(server)(make_request(schema=schema))
     sent = json.dumps(server.requests[-1].body)
     assert ">>>" not in sent
     assert not [line for line in docstrings(schema) if line in sent]
@@ -211,31 +209,31 @@ def ending(reason: str, text: str = MET) -> Fault:
         ("abort", Overloaded),
     ],
 )
-async def test_a_reply_that_did_not_end_well_is_no_verdict(
-    serve: Any, model_at: Any, question: Any, reason: str, error: type[Exception]
+async def test_a_reply_with_a_bad_finish_reason_is_an_error(
+    serve: Any, model_at: Any, make_request: Any, reason: str, error: type[Exception]
 ) -> None:
-    """This holds although it contains a valid verdict."""
+    """Although it contains a valid verdict."""
     server = serve(faults=lambda call: ending(reason))
     model = model_at(server, limits=Limits(attempts=2))
     with pytest.raises(error):
-        await model(question(schema=PerCriterionOutput))
+        await model(make_request(schema=PerCriterionOutput))
 
 
 @pytest.mark.parametrize("reason", ["error", "abort"])
-async def test_a_reply_that_the_endpoint_broke_off_is_asked_for_again(
-    serve: Any, model_at: Any, question: Any, reason: str
+async def test_a_reply_that_the_endpoint_interrupted_is_requested_again(
+    serve: Any, model_at: Any, make_request: Any, reason: str
 ) -> None:
     """The second attempt is answered."""
     server = serve("UNMET", faults=[ending(reason)])
-    reply = await model_at(server)(question(schema=PerCriterionOutput))
+    reply = await model_at(server)(make_request(schema=PerCriterionOutput))
     assert (reply.value.criterion_status, len(server.requests)) == ("UNMET", 2)
 
 
-async def test_a_score_that_was_cut_is_asked_for_again_and_not_mended(
-    serve: Any, model_at: Any, question: Any
+async def test_a_truncated_score_is_requested_again_and_not_repaired(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
     """The endpoint cut 85 to 8 and reported a complete reply."""
     cut = '{"explanation": "good", "overall_score": 8'
     server = serve(faults=[ending("stop", cut), ending("stop", cut + "5}")])
-    reply = await model_at(server)(question(schema=RubricAsJudgeOutput))
+    reply = await model_at(server)(make_request(schema=RubricAsJudgeOutput))
     assert reply.value.overall_score == 85

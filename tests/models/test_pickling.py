@@ -26,7 +26,7 @@ def grade(rubric: Rubric) -> float | None:
         lambda name: Panel([PerCriterionGrader(name), PerCriterionGrader(name)]),
     ],
 )
-def test_a_judge_that_is_named_is_asked_in_another_process(make_judge: Any) -> None:
+def test_a_named_judge_can_be_used_in_another_process(make_judge: Any) -> None:
     with ModelServer("MET") as server:
         rubric = Rubric(CRITERIA, judge=make_judge(server.model))
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

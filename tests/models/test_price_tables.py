@@ -1,4 +1,4 @@
-"""A table of prices of one's own: what is wrong with it is said in a sentence."""
+"""Errors in custom price tables are explained."""
 
 import tomllib
 from pathlib import Path
@@ -24,7 +24,7 @@ from assay.models.known_models import PriceTableError, price_of
         ('{"m": [1, 2]}', "Invalid statement"),
     ],
 )
-def test_a_wrong_table_gets_a_sentence(
+def test_an_invalid_table_is_refused_with_a_reason(
     text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "prices.toml"
@@ -38,10 +38,10 @@ def test_a_wrong_table_gets_a_sentence(
     assert "assay models prices" in message
 
 
-def test_a_table_that_is_not_there_is_no_traceback(
+def test_a_missing_table_is_an_error_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """The command ends with the sentence and exit code 2."""
+    """The command prints the error, with exit code 2."""
     (tmp_path / "rows.jsonl").write_text('{"completion": "Paris"}\n')
     (tmp_path / "rubric.yaml").write_text("- requirement: Is polite\n")
     monkeypatch.chdir(tmp_path)
@@ -62,7 +62,7 @@ def test_a_table_that_is_not_there_is_no_traceback(
     )
 
 
-def test_the_printed_prices_are_a_table_of_that_form(
+def test_the_printed_prices_are_a_valid_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     """It can be edited and used."""

@@ -28,7 +28,7 @@ def test_every_provider_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_model_is_asked_at_its_providers_url_with_its_key(
+def test_a_model_is_called_at_the_url_of_its_provider_with_its_key(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the key the error names the variable to set."""
@@ -50,5 +50,5 @@ def test_a_provider_is_known_by_its_url(name: str) -> None:
     assert model_of(f"{url}#some-model", api_key="k").id == f"{name}/some-model"
 
 
-def test_another_url_is_no_providers() -> None:
+def test_another_url_belongs_to_no_provider() -> None:
     assert provider_at("https://api.example.com/v1") is None

@@ -13,14 +13,14 @@ def inner(model: Any) -> Any:
     return model.inner if isinstance(model, Deduplicated) else model
 
 
-async def test_a_providers_name_finds_its_address_and_key(
-    serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+async def test_the_name_of_a_provider_selects_its_url_and_key(
+    serve: Any, make_request: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The variable of its SDK sends the calls to another URL."""
     server = serve("hello")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/")
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
-    await model_of("openai/gpt-5-mini")(question(max_tokens=9))
+    await model_of("openai/gpt-5-mini")(make_request(max_tokens=9))
     [asked] = server.requests
     assert (asked.body["model"], asked.headers["authorization"]) == ("gpt-5-mini", "Bearer s3cret")
     assert asked.body["max_completion_tokens"] == 9
@@ -42,7 +42,7 @@ def test_names_of_providers(name: str, url: str) -> None:
     assert model.name == name.partition("/")[2]
 
 
-def test_a_providers_address_is_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_of_a_provider_means_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """The id and the price are those of the provider's name."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     model = inner(model_of("https://api.openai.com/v1#gpt-5-mini"))
@@ -50,15 +50,15 @@ def test_a_providers_address_is_the_provider(monkeypatch: pytest.MonkeyPatch) ->
     assert model.price == Price(0.25, 2.0, 0.025)
 
 
-async def test_no_address_gets_another_ones_key(
-    serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+async def test_no_endpoint_gets_the_key_of_another(
+    serve: Any, make_request: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An endpoint that is not a provider's is sent only ASSAY_API_KEY."""
     server = serve("hello")
     monkeypatch.setenv("OPENAI_API_KEY", "openai's")
-    await model_of(server.model)(question("one"))
+    await model_of(server.model)(make_request("one"))
     monkeypatch.setenv("ASSAY_API_KEY", "mine")
-    await model_of(server.model)(question("two"))
+    await model_of(server.model)(make_request("two"))
     assert [asked.headers.get("authorization") for asked in server.requests] == [
         None,
         "Bearer mine",
@@ -88,27 +88,27 @@ def test_a_wrong_name_is_refused_with_advice(name: str) -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 42, object()])
-def test_what_is_no_model_is_refused(thing: Any) -> None:
-    """The error says what can be given."""
+def test_an_object_that_is_not_a_model_is_refused(thing: Any) -> None:
+    """The error says what is accepted."""
     with pytest.raises(Refused, match="is not a model: give a name"):
         model_of(thing)
 
 
-def test_a_model_is_taken_as_it_is() -> None:
+def test_a_model_is_returned_unchanged() -> None:
     """The same object is returned."""
     model = model_of("http://127.0.0.1:1/v1#x", limits=Limits(concurrency=3))
     assert model_of(model) is model
 
 
-def test_an_address_does_not_say_what_a_model_costs() -> None:
+def test_a_url_does_not_determine_the_price() -> None:
     """Also on this machine, where a proxy may forward calls to a model that costs money."""
     assert inner(model_of("http://127.0.0.1:8000/v1#x")).price is None
     assert inner(model_of("http://10.0.0.7:8000/v1#x")).price is None
     assert inner(model_of("http://10.0.0.7:8000/v1#x", price=Price(1, 2))).price == Price(1, 2)
 
 
-def test_no_key_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key is neither in the id nor in the repr."""
+def test_the_key_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the id nor in the repr."""
     model = model_of("openai/gpt-5-mini", api_key="s3cret")
     assert "s3cret" not in f"{model!r} {inner(model)!r} {model.id}"
 

@@ -1,4 +1,4 @@
-"""Models are asked through OpenAI's Responses API on request, over HTTP and through its SDK, whose own types are the check."""
+"""Calls through OpenAI's Responses API, over HTTP and its SDK, checked with the types of the SDK."""
 
 import asyncio
 import base64
@@ -35,7 +35,7 @@ VERDICT = '{"explanation": "It is red.", "criterion_status": "MET"}'
 
 
 def answer(**changes: Any) -> dict[str, Any]:
-    """A reply of the API, as its SDK has it."""
+    """Return a reply of the API, as in the SDK."""
     message = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
     given = {
         "id": "r",
@@ -62,7 +62,7 @@ def answer(**changes: Any) -> dict[str, Any]:
 
 
 class Endpoint:
-    """What was posted, and what is answered next."""
+    """A server that records requests and returns the next scripted reply."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -116,8 +116,8 @@ MAKERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-async def test_a_verdict_comes_back_with_its_usage(endpoint: Endpoint, kind: str) -> None:
-    """The body is one that the SDK's types take, with the schema and the limit where this API has them."""
+async def test_a_verdict_is_returned_with_its_usage(endpoint: Endpoint, kind: str) -> None:
+    """The types of the SDK accept the body, which has schema and limit in the fields of this API."""
     model = MAKERS[kind](endpoint.url, price=Price(1.0, 1.0))
     request = Request.of(
         "You judge.", "<response>4</response>", "Is it even?", schema=PerCriterionOutput
@@ -145,8 +145,8 @@ async def test_a_verdict_comes_back_with_its_usage(endpoint: Endpoint, kind: str
     assert model.id.endswith("?api='responses'")
 
 
-async def test_images_and_pdfs_are_sent_as_this_api_has_them(endpoint: Endpoint) -> None:
-    """Under their address; audio is an error line, since it takes none."""
+async def test_images_and_pdfs_are_sent_in_the_format_of_the_api(endpoint: Endpoint) -> None:
+    """In order; audio is an error of its criterion, since the API takes none."""
     file = io.BytesIO()
     Image.new("RGB", (4, 3), "red").save(file, "PNG")
     parts = [{"type": "image", "image": file.getvalue()}, {"type": "file", "file": b"%PDF-1.4"}]
@@ -206,10 +206,10 @@ async def test_images_and_pdfs_are_sent_as_this_api_has_them(endpoint: Endpoint)
         ),
     ],
 )
-async def test_what_is_no_whole_answer_is_an_error(
+async def test_an_incomplete_reply_is_an_error(
     endpoint: Endpoint, changes: Any, error: Any
 ) -> None:
-    """Cut off, filtered, failed, or declined."""
+    """Truncated, filtered, failed, or declined."""
     endpoint.answer = answer(**changes)
     with pytest.raises(error):
         await MAKERS["option"](endpoint.url)(
@@ -217,7 +217,7 @@ async def test_what_is_no_whole_answer_is_an_error(
         )
 
 
-async def test_what_it_does_not_do_is_said(endpoint: Endpoint) -> None:
+async def test_unsupported_features_are_refused(endpoint: Endpoint) -> None:
     """Another API, another provider, and tools."""
     with pytest.raises(Refused, match="api is 'batch': give 'responses'"):
         model_of(f"{endpoint.url}#test", api="batch")

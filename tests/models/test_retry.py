@@ -1,4 +1,4 @@
-"""What is tried again, and what is not."""
+"""Which failures are retried, and which are not."""
 
 import asyncio
 import json
@@ -40,79 +40,78 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_what_may_do_better_is_tried_again(
-    serve: Any, model_at: Any, question: Any, fault: Fault
+async def test_temporary_failures_are_retried(
+    serve: Any, model_at: Any, make_request: Any, fault: Fault
 ) -> None:
-    """The caller never hears of it; the ledger does."""
+    """The caller does not notice; the ledger counts them."""
     server = serve("hello", faults=[None, fault, fault])
     model = model_at(server)
-    await model(question("how fast are you?"))
+    await model(make_request("how fast are you?"))
     with budget() as spent:
-        reply = await model(question())
+        reply = await model(make_request())
     assert (reply.text, len(server.requests)) == ("hello", 4)
     assert (spent.calls, spent.retries, spent.errors) == (1, 2, {})
 
 
-async def test_a_call_that_hangs_is_given_up_and_tried_again(
-    serve: Any, model_at: Any, question: Any
+async def test_a_call_that_hangs_is_retried_after_its_timeout(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """At its timeout."""
     server = serve("hello", faults=[Fault.hanging()])
     model = model_at(server, limits=Limits(timeout=0.2))
-    assert (await model(question())).text == "hello"
+    assert (await model(make_request())).text == "hello"
     assert len(server.requests) == 2
 
 
 async def test_a_call_that_always_hangs_is_an_error(
-    serve: Any, model_at: Any, question: Any
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """After the attempts that were allowed."""
+    """After the allowed number of attempts."""
     server = serve(faults=lambda call: Fault.hanging())
     with pytest.raises(DeadlineExceeded, match=r"after 2 tries: no answer in 0\.1 s"):
-        await model_at(server, limits=Limits(timeout=0.1, attempts=2))(question())
+        await model_at(server, limits=Limits(timeout=0.1, attempts=2))(make_request())
 
 
 async def test_an_attempt_that_the_deadline_cuts_short_is_not_called_a_timeout(
-    serve: Any, model_at: Any, question: Any
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
     """Its shortened time says nothing about the endpoint."""
     server = serve(faults=lambda call: Fault.hanging())
     with pytest.raises(DeadlineExceeded, match="the time for all tries together is over"):
-        await model_at(server, limits=Limits(timeout=5, deadline=0.2))(question())
+        await model_at(server, limits=Limits(timeout=5, deadline=0.2))(make_request())
 
 
 @pytest.mark.parametrize(
     ("fault", "error"), [(Fault.rate_limited(), RateLimited), (Fault.failing(), Overloaded)]
 )
-async def test_the_last_failure_is_told(
-    serve: Any, model_at: Any, question: Any, fault: Fault, error: type[Exception]
+async def test_the_error_contains_the_last_failure(
+    serve: Any, model_at: Any, make_request: Any, fault: Fault, error: type[Exception]
 ) -> None:
-    """With what the endpoint said."""
+    """With the message of the endpoint."""
     server = serve(faults=lambda call: fault if call else None)
     model = model_at(server, limits=Limits(attempts=3))
-    await model(question("how fast are you?"))
+    await model(make_request("how fast are you?"))
     with pytest.raises(error, match="after 3 tries"):
-        await model(question())
+        await model(make_request())
     assert len(server.requests) == 4
 
 
-async def test_a_wait_beyond_the_deadline_is_not_waited_for(
-    serve: Any, model_at: Any, question: Any
+async def test_a_retry_after_beyond_the_deadline_fails_immediately(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """It is told how long the endpoint asks for."""
+    """The error says how long the endpoint asked to wait."""
     server = serve(faults=[Fault.rate_limited(3600)])
     with pytest.raises(RateLimited, match=r"it asks to wait 3\.6e"):
-        await model_at(server)(question())
+        await model_at(server)(make_request())
 
 
-async def test_money_that_has_run_out_is_no_rate_limit(
-    serve: Any, model_at: Any, question: Any
+async def test_an_exhausted_account_is_not_retried_as_a_rate_limit(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """It is 429 as well, and waiting does not help."""
+    """It is 429 as well, but waiting does not help."""
     broke = Fault("broke", 429, body='{"error": {"code": "insufficient_quota"}}')
     server = serve(faults=[broke] * 2)
     with pytest.raises(Refused, match="insufficient_quota"):
-        await model_at(server)(question())
+        await model_at(server)(make_request())
     assert len(server.requests) == 2  # one of them is a harmless request
 
 
@@ -123,11 +122,11 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_port_that_refuses_is_an_error_at_once(question: Any, host: str) -> None:
-    """Nothing is there, so no other try is made and no call waits; all are told the same."""
+async def test_a_refused_connection_is_an_error_immediately(make_request: Any, host: str) -> None:
+    """No server is there, so there is no retry and no wait; all callers get the same error."""
     model = model_of(f"http://{host}:{free_port()}/v1#test", limits=Limits(concurrency=4))
     with budget() as spent:
-        calls = [model(question(str(n))) for n in range(50)]
+        calls = [model(make_request(str(n))) for n in range(50)]
         errors = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(error) for error in errors} == {Unreachable}
     address = model.inner.endpoint.address
@@ -136,67 +135,66 @@ async def test_a_port_that_refuses_is_an_error_at_once(question: Any, host: str)
     assert spent.retries == 0
 
 
-async def test_a_name_that_is_none_is_an_error_at_once(question: Any) -> None:
-    """Asking again does not make it one."""
+async def test_an_unknown_host_name_is_an_error_immediately(make_request: Any) -> None:
+    """A retry would not help."""
     with budget() as spent, pytest.raises(Unreachable, match="there is no host of this name"):
-        await model_of("http://judge.invalid/v1#test")(question())
+        await model_of("http://judge.invalid/v1#test")(make_request())
     assert spent.retries == 0
 
 
-async def test_an_endpoint_that_has_answered_may_come_back(question: Any) -> None:
-    """A port that refuses in the middle of a run is a restart, and is tried again."""
+async def test_a_refused_connection_during_a_run_is_retried(make_request: Any) -> None:
+    """The server is probably restarting."""
     with ModelServer("hello") as server:
         model = model_of(server.model, limits=Limits(attempts=3))
-        assert (await model(question("one"))).text == "hello"
+        assert (await model(make_request("one"))).text == "hello"
     with pytest.raises(Overloaded, match="after 3 tries"):
-        await model(question("two"))
+        await model(make_request("two"))
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_the_first_refusal_of_an_endpoint_ends_all_calls(
-    serve: Any, model_at: Any, question: Any, status: int
+async def test_a_wrong_key_ends_all_calls_after_the_first_refusal(
+    serve: Any, model_at: Any, make_request: Any, status: int
 ) -> None:
-    """A wrong key is not asked 150 times: those under way are, and all are told what it said."""
+    """It is not sent 150 times: only calls in flight, and all callers get the message."""
     server = serve("MET", faults=lambda call: Fault.refusing("who are you?", status))
     model = model_at(server, limits=Limits(concurrency=4))
-    calls = [model(question(str(n))) for n in range(150)]
+    calls = [model(make_request(str(n))) for n in range(150)]
     errors = await asyncio.gather(*calls, return_exceptions=True)
     assert {(type(error), getattr(error, "status", 0)) for error in errors} == {(Refused, status)}
     assert all("who are you?" in str(error) for error in errors)
     sent = len(server.requests)
     assert sent < 15  # four at once, a harmless request, and those that are sent meanwhile
     with pytest.raises(Refused, match="who are you"):
-        await model(question("one more"))
+        await model(make_request("one more"))
     assert len(server.requests) == sent
 
 
-async def test_a_refusal_of_one_model_is_not_that_of_another(
-    serve: Any, model_at: Any, question: Any
+async def test_an_unknown_model_name_does_not_affect_other_models(
+    serve: Any, model_at: Any, make_request: Any
 ) -> None:
-    """A name that is not there says nothing of one that is."""
     server = serve("hello", faults=[Fault.refusing("there is no model of that name", 404)])
     with pytest.raises(Refused, match="no model of that name"):
-        await model_at(server)(question())
-    assert (await model_of(f"{server.url}#other")(question())).text == "hello"
+        await model_at(server)(make_request())
+    assert (await model_of(f"{server.url}#other")(make_request())).text == "hello"
 
 
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize(("bad", "probes"), [(0, 1), (1, 0)])
-async def test_a_refusal_of_one_text_ends_no_other_call(
-    serve: Any, model_at: Any, question: Any, status: int, bad: int, probes: int
+async def test_the_refusal_of_one_text_ends_no_other_call(
+    serve: Any, model_at: Any, make_request: Any, status: int, bad: int, probes: int
 ) -> None:
-    """A firewall refuses the first prompt, or a later one. A harmless request is answered."""
+    """A firewall refuses the first prompt, or a later one; a harmless request is answered."""
     faults = [None] * bad + [Fault.refusing("request blocked", status)]
     server = serve("hello", faults=faults)
     model = model_at(server, limits=Limits(concurrency=1))
-    calls = [model(question(str(n))) for n in range(5)]
+    calls = [model(make_request(str(n))) for n in range(5)]
     replies = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(reply, Refused) for reply in replies) == 1
     assert len(server.requests) == 5 + probes
 
 
 class Firewall(BaseHTTPRequestHandler):
-    """Answers every prompt with "hello", but refuses those with the word "hostile"."""
+    """Answer every prompt with "hello", but refuse those with the word "hostile"."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -223,19 +221,19 @@ def firewall() -> Iterator[str]:
 
 
 async def test_prompts_that_a_firewall_refuses_lose_no_clean_rollout(
-    firewall: str, question: Any
+    firewall: str, make_request: Any
 ) -> None:
-    """Sixty-four of them come first, many at once."""
+    """Sixty-four of them come first, many concurrently."""
     model = model_of(firewall, limits=Limits(concurrency=16))
     prompts = [f"hostile {n}" for n in range(64)] + [f"clean {n}" for n in range(192)]
-    calls = [model(question(prompt)) for prompt in prompts]
+    calls = [model(make_request(prompt)) for prompt in prompts]
     replies = await asyncio.gather(*calls, return_exceptions=True)
     refused = [isinstance(reply, Refused) for reply in replies]
     assert refused == [True] * 64 + [False] * 192
 
 
-def test_retry_after_is_read_as_seconds_milliseconds_or_date() -> None:
-    """And nonsense is as good as nothing."""
+def test_retry_after_is_parsed_as_seconds_milliseconds_or_date() -> None:
+    """Invalid values are ignored."""
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert retry_after({"retry-after": "1.5"}) == 1.5
     assert retry_after({"retry-after-ms": "40", "retry-after": "9"}) == 0.04
@@ -245,8 +243,8 @@ def test_retry_after_is_read_as_seconds_milliseconds_or_date() -> None:
     assert retry_after({}) is None
 
 
-def test_waits_double_from_the_time_of_a_call_and_differ() -> None:
-    """Between half and all of 0.2, 0.4, 0.8 s, and never more than 30."""
+def test_waits_double_and_are_randomized() -> None:
+    """Between half and all of 0.2, 0.4, 0.8 s, and never more than 30 s."""
     for doublings, longest in ((0, 0.2), (1, 0.4), (2, 0.8), (99, 30.0)):
         waits = {backoff(doublings, 0.2) for _ in range(50)}
         assert all(longest / 2 <= wait <= longest for wait in waits)
@@ -254,7 +252,7 @@ def test_waits_double_from_the_time_of_a_call_and_differ() -> None:
 
 
 def test_the_first_pause_is_between_50_ms_and_one_second() -> None:
-    """Whatever an answer takes; half a second if that is not known."""
+    """Whatever the latency; half a second if that is unknown."""
     for latency, longest in ((0.001, 0.05), (20.0, 1.0), (None, 0.5)):
         pauses = [backoff(0, latency) for _ in range(50)]
         assert all(longest / 2 <= pause <= longest for pause in pauses)
@@ -262,23 +260,23 @@ def test_the_first_pause_is_between_50_ms_and_one_second() -> None:
 
 @pytest.mark.parametrize(("seconds", "asked"), [(4.9, 2), (5.0, 3)])
 async def test_a_refusal_of_all_calls_holds_for_five_seconds(
-    serve: Any, model_at: Any, question: Any, monkeypatch: Any, seconds: float, asked: int
+    serve: Any, model_at: Any, make_request: Any, monkeypatch: Any, seconds: float, asked: int
 ) -> None:
     server = serve("hello", faults=[Fault.refusing("who are you?", 401)] * 2)
     model = model_at(server)
     with pytest.raises(Refused):
-        await model(question("one"))  # it is sent, and then a harmless request
+        await model(make_request("one"))  # it is sent, and then a harmless request
     availability = Endpoint.at(server.url).availability
     refused_at = availability._clock()
     monkeypatch.setattr(availability, "_clock", lambda: refused_at + seconds)
     with suppress(Refused):
-        await model(question("two"))
+        await model(make_request("two"))
     assert len(server.requests) == asked
 
 
 @pytest.fixture
 def doublings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How often each pause was doubled. Nothing is waited for."""
+    """The number of doublings of each pause. Nothing is waited for."""
     recorded: list[int] = []
 
     def record(doublings: int, latency: float | None) -> float:
@@ -316,7 +314,7 @@ async def test_pauses_stay_short_while_most_attempts_are_answered(doublings: lis
 async def test_an_attempt_after_the_deadline_still_has_a_time_limit(
     doublings: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An outage may last beyond the deadline of a call; 0 would be no limit."""
+    """An outage may last beyond the deadline of a call; 0 would mean no limit."""
     endpoint = Endpoint("somewhere", Limits(attempts=2, deadline=0.05))
     time_limits: list[float] = []
 

@@ -33,11 +33,13 @@ async def client_at(request: Any) -> Any:
             await closing
 
 
-async def test_a_client_with_a_name_is_a_model(serve: Any, client_at: Any, question: Any) -> None:
+async def test_a_client_with_a_name_is_a_model(
+    serve: Any, client_at: Any, make_request: Any
+) -> None:
     """Structured output, usage and log-probabilities work as over HTTP."""
     server = serve("MET")
     model = model_of(client_at(server), "gpt-test", limits=QUICK, price=Price(1, 1))
-    reply = await model(question(logprobs=2, **SCHEMA))
+    reply = await model(make_request(logprobs=2, **SCHEMA))
     assert reply.value.criterion_status == "MET"
     assert (reply.usage.prompt, reply.model) == (server.prompt_tokens, "gpt-test-2026-01-01")
     assert any(token.text == "MET" for token in reply.logprobs)
@@ -46,22 +48,22 @@ async def test_a_client_with_a_name_is_a_model(serve: Any, client_at: Any, quest
     assert server.requests[0].headers["authorization"] == "Bearer s3cret"
 
 
-async def test_it_has_the_id_and_the_limits_of_its_endpoint(serve: Any, client_at: Any) -> None:
-    """Caches and limits are shared with models that are named by that URL."""
+async def test_a_client_has_the_id_and_the_limits_of_its_endpoint(
+    serve: Any, client_at: Any
+) -> None:
+    """Caches and limits are shared with models named by that URL."""
     server = serve("MET")
     model = model_of(client_at(server), "test", limits=QUICK)
     assert model.id == server.model
 
 
-async def test_our_retries_are_made_and_not_its_own(
-    serve: Any, client_at: Any, question: Any
-) -> None:
+async def test_only_our_retries_are_made(serve: Any, client_at: Any, make_request: Any) -> None:
     """There are three attempts, not three times three."""
     server = serve(faults=lambda call: Fault.rate_limited(0) if call else None)
     model = model_of(client_at(server), "test", limits=QUICK)
-    await model(question("how fast are you?"))
+    await model(make_request("how fast are you?"))
     with pytest.raises(RateLimited, match="after 3 tries"):
-        await model(question())
+        await model(make_request())
     assert len(server.requests) == 4
 
 
@@ -74,26 +76,26 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any, fault: str) -> None:
+async def test_errors_of_the_sdk_become_our_errors(
+    serve: Any, client_at: Any, make_request: Any, fault: str
+) -> None:
     """The error class depends on what the endpoint did."""
     what, error = FAULTS[fault]
     server = serve(faults=lambda call: what if call else None)
     model = model_of(client_at(server), "test", limits=QUICK)
-    await model(question("how fast are you?"))
+    await model(make_request("how fast are you?"))
     with pytest.raises(error):
-        await model(question(**SCHEMA))
+        await model(make_request(**SCHEMA))
 
 
-async def test_a_refused_schema_is_left_out_here_too(
-    serve: Any, client_at: Any, question: Any
-) -> None:
-    """The schema is then described in words."""
+async def test_a_refused_schema_is_left_out(serve: Any, client_at: Any, make_request: Any) -> None:
+    """It is then described in the prompt."""
     server = serve("MET", refuses=("response_format",))
     model = model_of(client_at(server), "test", limits=QUICK)
-    assert (await model(question(**SCHEMA))).value.criterion_status == "MET"
+    assert (await model(make_request(**SCHEMA))).value.criterion_status == "MET"
 
 
-async def test_a_grader_takes_it(serve: Any, client_at: Any) -> None:
+async def test_a_grader_accepts_a_client(serve: Any, client_at: Any) -> None:
     """A model of a client can judge."""
     server = serve("MET")
     grader = PerCriterionGrader(model=model_of(client_at(server), "test", limits=QUICK))
@@ -107,7 +109,7 @@ async def test_a_client_without_a_name_is_refused(serve: Any, client_at: Any) ->
         model_of(client_at(serve()))
 
 
-async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
+async def test_a_mock_with_a_name_is_a_client(make_request: Any) -> None:
     """A mock also has every attribute of a model; the name decides."""
     client = MagicMock()
     client.base_url = ""
@@ -117,10 +119,10 @@ async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
             choices=[SimpleNamespace(message=SimpleNamespace(content="hello"))]
         )
     )
-    assert (await model_of(client, "gpt-test")(question())).text == "hello"
+    assert (await model_of(client, "gpt-test")(make_request())).text == "hello"
 
 
-async def test_an_object_of_the_same_shape_does(question: Any) -> None:
+async def test_an_object_with_the_same_methods_is_accepted(make_request: Any) -> None:
     """Tests of other libraries use such objects: no base URL, no options, plain replies."""
     seen: list[dict[str, Any]] = []
 
@@ -130,5 +132,5 @@ async def test_an_object_of_the_same_shape_does(question: Any) -> None:
         return SimpleNamespace(choices=[SimpleNamespace(message=message)])
 
     client = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)))
-    reply = await model_of(client, "gpt-test")(question())
+    reply = await model_of(client, "gpt-test")(make_request())
     assert (reply.text, seen[0]["model"]) == ("hello", "gpt-test")

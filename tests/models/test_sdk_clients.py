@@ -90,12 +90,12 @@ async def client_at(kind: str) -> AsyncIterator[Any]:
 
 
 async def test_every_client_asks_its_own_path_in_its_own_form(
-    serve: Any, client_at: Any, question: Any, kind: str
+    serve: Any, client_at: Any, make_request: Any, kind: str
 ) -> None:
     """A verdict, its usage and its cost come back, and no field is sent that the path does not have."""
     server = serve("MET")
     model = model_of(client_at(server), "test", limits=LIMITS, price=Price(1, 1))
-    reply = await model(question(schema=PerCriterionOutput))
+    reply = await model(make_request(schema=PerCriterionOutput))
     assert reply.value.criterion_status == "MET"
     assert (reply.usage.prompt, reply.model) == (server.prompt_tokens, "test-2026-01-01")
     assert reply.cost > 0
@@ -107,7 +107,7 @@ async def test_every_client_asks_its_own_path_in_its_own_form(
     assert said["temperature"] == 0.0
 
 
-async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any) -> None:
+async def test_its_errors_are_ours(serve: Any, client_at: Any, make_request: Any) -> None:
     """Retries are ours and not the client's, and a fault is what it would be over our own wire."""
     plan = [
         None,
@@ -122,19 +122,21 @@ async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any) ->
     ]
     server = serve("MET", faults=plan)
     model = model_of(client_at(server), "test", limits=LIMITS)
-    await model(question("how fast are you?"))
+    await model(make_request("how fast are you?"))
     for error in (Refused, RateLimited, Overloaded, Overloaded, Truncated):
         with pytest.raises(error):
-            await model(question(schema=PerCriterionOutput))
+            await model(make_request(schema=PerCriterionOutput))
     assert len(server.requests) == len(plan)
 
 
 @pytest.mark.parametrize("kind", ["OpenAI", "AsyncAnthropic"], indirect=True)
-async def test_a_refused_temperature_is_left_out(serve: Any, client_at: Any, question: Any) -> None:
+async def test_a_refused_temperature_is_left_out(
+    serve: Any, client_at: Any, make_request: Any
+) -> None:
     """As over our own wire, also where the SDK has no name for it."""
     server = serve("MET", refuses=("temperature",))
     model = model_of(client_at(server), "test", limits=LIMITS)
-    assert (await model(question(schema=PerCriterionOutput))).value.criterion_status == "MET"
+    assert (await model(make_request(schema=PerCriterionOutput))).value.criterion_status == "MET"
     assert "temperature" not in server.requests[-1].body
 
 
@@ -157,22 +159,24 @@ async def test_a_judge_rubric_takes_every_client(serve: Any, client_at: Any) -> 
     assert state["reward"] == 0.8
 
 
-async def test_log_probabilities_come_from_googles_client(serve: Any, question: Any) -> None:
+async def test_log_probabilities_come_from_googles_client(serve: Any, make_request: Any) -> None:
     """One token each, with its alternatives."""
     server = serve("MET", confidence=0.8)
     with MAKERS["genai"](server.host) as client:
-        reply = await model_of(client, "test", limits=LIMITS)(question(logprobs=2, max_tokens=9))
+        reply = await model_of(client, "test", limits=LIMITS)(
+            make_request(logprobs=2, max_tokens=9)
+        )
     [token] = [token for token in reply.logprobs if token.text == "MET"]
     assert token.alternatives == pytest.approx({"MET": -0.2231, "UNMET": -1.6094}, abs=1e-3)
     assert server.requests[0].body["generationConfig"]["maxOutputTokens"] == 9
 
 
-async def test_a_prompt_that_google_blocks_is_refused(serve: Any, question: Any) -> None:
+async def test_a_prompt_that_google_blocks_is_refused(serve: Any, make_request: Any) -> None:
     """Its content filter is no verdict."""
     body = '{"promptFeedback": {"blockReason": "SAFETY"}}'
     server = serve(faults=[Fault("blocking", body=body)])
     with MAKERS["genai"](server.host) as client, pytest.raises(Refused, match="content filter"):
-        await model_of(client, "test", limits=LIMITS)(question())
+        await model_of(client, "test", limits=LIMITS)(make_request())
 
 
 CLAUDE = "claude-sonnet-4-5"
@@ -212,7 +216,7 @@ def test_a_model_has_its_price_through_whichever_client(seller: str) -> None:
     client.close()
 
 
-async def test_money_is_counted_through_anthropics_client(serve: Any, question: Any) -> None:
+async def test_money_is_counted_through_anthropics_client(serve: Any, make_request: Any) -> None:
     """The client keeps its usual address, and a hook sends its calls to the server of this test."""
     server = serve("hello")
 
@@ -222,11 +226,11 @@ async def test_money_is_counted_through_anthropics_client(serve: Any, question: 
     transport = httpx2.AsyncClient(event_hooks={"request": [here]})
     async with anthropic.AsyncAnthropic(api_key="k", http_client=transport) as client:
         with budget(dollars=1.0) as spent:
-            reply = await model_of(client, "claude-sonnet-5", limits=LIMITS)(question())
+            reply = await model_of(client, "claude-sonnet-5", limits=LIMITS)(make_request())
     assert spent.cost == reply.cost == Price(2.0, 10.0, 0.2, 2.5).of(reply.usage) > 0
 
 
-async def test_an_openai_client_at_anthropics_address_is_asked_as_openai(question: Any) -> None:
+async def test_an_openai_client_at_anthropics_address_is_asked_as_openai(make_request: Any) -> None:
     """The client decides the form of a call, not the address."""
     seen: list[str] = []
 
@@ -239,7 +243,7 @@ async def test_an_openai_client_at_anthropics_address_is_asked_as_openai(questio
     url = "https://api.anthropic.com/v1/"
     async with openai.AsyncOpenAI(api_key="k", base_url=url, http_client=transport) as client:
         model = model_of(client, "claude-sonnet-5", limits=LIMITS)
-        assert (await model(question())).text == "hello"
+        assert (await model(make_request())).text == "hello"
     assert seen == ["/v1/chat/completions"]
     # The client of httpx is one that the user made.
     assert model.id.startswith("anthropic/claude-sonnet-5?http_client=")
@@ -258,15 +262,15 @@ BASES = {"with": "/v1", "without": "", "slash": "/"}
 
 @pytest.mark.parametrize("ending", BASES)
 async def test_the_variables_of_the_sdks_name_the_address(
-    serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch, ending: str
+    serve: Any, make_request: Any, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     """`ANTHROPIC_BASE_URL` is written without `/v1`; with it, it is understood too."""
     server = serve("hello")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.host + BASES[ending])
-    await model_of("anthropic/claude-sonnet-5", limits=LIMITS)(question())
+    await model_of("anthropic/claude-sonnet-5", limits=LIMITS)(make_request())
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.host)
-    await model_of("gemini/gemini-2.5-flash", limits=LIMITS)(question())
+    await model_of("gemini/gemini-2.5-flash", limits=LIMITS)(make_request())
     paths = ["/v1/messages", "/v1beta/openai/chat/completions"]
     assert [asked.path for asked in server.requests] == paths
