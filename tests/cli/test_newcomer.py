@@ -98,7 +98,7 @@ def follow_tutorial(session: Session) -> None:
             Path(title).write_text(content, encoding="utf-8")
         if language == "console":
             for line, _ in COMMAND.findall(content):
-                session.said(line)
+                session.run_and_format(line)
 
 
 class Result(NamedTuple):
