@@ -100,10 +100,10 @@ class ShardedRun:
         except RunInUseError:
             return spent  # its worker is still alive; it is merged when the run is resumed
         except RunRefused:
-            raise
+            raise  # the rows of the attempt do not fit the run, so it is kept for the user
         except RunError:
             if _is_readable(attempt):
-                raise  # the run itself cannot be written, such as on a full disk
+                raise  # so the run that it is added to cannot be written, such as on a full disk
             # The file of the attempt is damaged: delete it, so that the shard is scored again.
         shutil.rmtree(attempt, ignore_errors=True)
         return spent

@@ -513,7 +513,7 @@ class JunitSuite:
         self.title = title
         self.counts = {"tests": 0, "failures": 0, "errors": 0}
         # The counts come before the cases in the file, so cases are kept until all are known.
-        self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        self.cases_file = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
 
     def add_case(
         self,
@@ -538,18 +538,18 @@ class JunitSuite:
                 message=_escape_xml(problem.message),
             )
             element.text = _escape_xml(body)
-        self.cases.write(f"    {tostring(case, encoding='unicode')}\n")
+        self.cases_file.write(f"    {tostring(case, encoding='unicode')}\n")
 
     def write(self, out: TextIO, **attributes: str) -> None:
-        """Write the suite, with these attributes beside its counts."""
+        """Write the suite, with its counts and these attributes, which need no escaping."""
         all_attributes = {**self.counts, **attributes}
-        counts = " ".join(f'{name}="{value}"' for name, value in all_attributes.items())
+        attribute_text = " ".join(f'{name}="{value}"' for name, value in all_attributes.items())
         title = quoteattr(_escape_xml(self.title))
-        out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n')
-        out.write(f"  <testsuite name={title} {counts}>\n")
-        self.cases.seek(0)
-        with self.cases:
-            out.writelines(self.cases)
+        out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {attribute_text}>\n')
+        out.write(f"  <testsuite name={title} {attribute_text}>\n")
+        self.cases_file.seek(0)
+        with self.cases_file:  # closing the temporary file deletes it
+            out.writelines(self.cases_file)
         out.write("  </testsuite>\n</testsuites>\n")
 
 

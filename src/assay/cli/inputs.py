@@ -260,7 +260,9 @@ def _read_table(path: str) -> Iterator[Text]:
 
 
 def suggest_mapping(columns: Sequence[str]) -> str:
-    """Return the `--map` options that are probably meant; empty if no column is like a completion.
+    """Return the `--map` options that the user probably needs; empty if no column looks like a completion.
+
+    It is called for tables that have no column `completion`.
 
     >>> suggest_mapping(["Nr", "Frage", "Antwort"])
     '--map prompt=Frage --map completion=Antwort'

@@ -445,7 +445,7 @@ class RowPrinter:
         if self._thresholds.is_low(row.score):
             self.low_rows.append(format_line(format_row_name(row)))
         if not self.printed:
-            self._format.begin(None)
+            self._format.begin(summary=None)  # the summary is only known at the end
         self._format.print_row(row)
         self._tally.add(row)
         self.printed += 1
@@ -467,7 +467,7 @@ class RowPrinter:
                 self._format.end(summary)
             return summary
         if not self.printed:
-            self._format.begin(None)
+            self._format.begin(summary=None)  # it is known only after the last row
         self._format.end(summary)
         return summary
 

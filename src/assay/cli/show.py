@@ -281,7 +281,7 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
             print(f"\n{format_requests(row)}")
         return EXIT_OK
     output = make_saved_format(options.run, run.about, options, format_brief_row)
-    output.begin(None)
+    output.begin(summary=None)
     output.print_row(row)
     if options.format != "markdown":  # its end is the summary, which other formats need
         output.end(run.summary())

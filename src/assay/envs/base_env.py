@@ -455,7 +455,11 @@ class Environment(HasHooks, ABC):
         model: Any,
         sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
-        """Return the state at the start of a rollout, with a copy of the example."""
+        """Return the state at the start of a rollout, with a copy of the example.
+
+        `client` is a `ModelUnderTest`, which has its own name and sampling arguments, or the client
+        of an SDK, to which `model` and `sampling_args` belong.
+        """
         if not isinstance(client, ModelUnderTest):
             client = ModelUnderTest(client, model, sampling_args or self.sampling_args)
         return State(

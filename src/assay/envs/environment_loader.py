@@ -30,10 +30,11 @@ def is_environment(name: str) -> bool:
     path = Path(name)
     if path.is_dir() or path.suffix == ".py":
         return True
-    is_file = path.exists() or path.suffix != ""  # a name with an extension may be misspelled
+    # A name with an extension is that of a file, even if there is none: it may be misspelled.
+    looks_like_file = path.exists() or path.suffix != ""
     is_address = ":" in name
     is_standard_input = name == "-"
-    return not is_file and not is_address and not is_standard_input
+    return not looks_like_file and not is_address and not is_standard_input
 
 
 def load_environment(name: str, **arguments: Any) -> Environment:

@@ -145,11 +145,11 @@ class Evaluator(pipeline.Pipeline):
         super().__init__(sink, grader, self._limit, save_requests=save_requests)
         self._environment = environment
         self._rubric = rubric
-        # If the caller said what judges read, that also holds for the rubrics of rows.
+        # What the caller of the environment lets judges read also applies to the rubrics of rows.
         self._rubrics = pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows)
         traits = Traits() if rubric is None else Traits.of(rubric)
-        # Each group is scored in a call of its own if that waits for a model, for example, or if it
-        # compares the rollouts of the group.
+        # A group is scored in a call of its own if scoring waits for something, such as a judge, or
+        # if it compares the rollouts of the group.
         self._scores_groups_alone = traits.waits or bool(traits.comparing_criteria)
         self._under_test = under_test
         self._stopping = stopping

@@ -115,7 +115,9 @@ class PromptTemplate:
         """Return the messages that ask about a row.
 
         `question` are the row's own messages, which are used if the template has no `user`. A
-        system prompt at their start replaces that of the template. Raises `PromptError` if the row
+        system prompt at their start replaces that of the template. The few-shot messages of the
+        template are filled with the row's columns too; examples from a file are used as they are.
+        Raises `PromptError` if the row
         lacks a column.
         """
         own_system: list[Message] = []

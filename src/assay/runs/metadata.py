@@ -131,7 +131,8 @@ class RubricAbout:
         aggregation = getattr(rubric, "aggregation", None)
         source = None
         if callable(getattr(rubric, "to_dict", None)):
-            with suppress(RubricError):  # a check that a rubric file cannot name
+            # A rubric file cannot hold some checks, such as a lambda; then there is no source.
+            with suppress(RubricError):
                 source = rubric.to_dict()
         return cls(
             name=str(getattr(rubric, "name", "") or ""),

@@ -150,7 +150,7 @@ class RowRubrics:
                 indices_by_id.setdefault(id(rubric), []).append(index)
 
         async def score_with(rubric_id: int) -> None:
-            """Score the rollouts that one rubric scores."""
+            """Score, in one call, all rollouts that belong to one rubric."""
             rubric = rubrics_by_id[rubric_id]
             indices = indices_by_id[rubric_id]
             options = {} if grader is None else {"judge": grader}

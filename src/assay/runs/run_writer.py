@@ -495,8 +495,8 @@ def _merge(connection: sqlite3.Connection) -> None:
 def _delete_rollouts_to_replace(connection: sqlite3.Connection) -> list[int]:
     """Delete the rollouts of this run that the attached run `other` replaces.
 
-    If both runs have a rollout, that of the other run is taken, unless only it has an error. Return
-    the ids that those have in the other run, since they must not be copied.
+    A rollout of the other run replaces ours, unless it has an error and ours has none. Return the
+    ids of those that replace nothing, by which the other run knows them: they must not be copied.
     """
     # CROSS JOIN makes SQLite go through the other run, which is usually much smaller than this one.
     in_both_runs = connection.execute(

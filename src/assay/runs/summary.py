@@ -402,7 +402,7 @@ class _ErrorTally:
     criteria: dict[str, None] = field(default_factory=dict[str, None])
 
     def add(self, other: "_ErrorTally") -> None:
-        """Add errors of other rows with the same message; the first row is that of both."""
+        """Add the errors with the same message in other rows, and keep the earlier first row."""
         if other.number < self.number:
             self.message, self.number = other.message, other.number
             self.example, self.sample = other.example, other.sample

@@ -232,7 +232,10 @@ class AggregateRequest(ScoringRequest):
         self.rollouts = []
 
     def write_reply(self, results: ScoringResults) -> AggregateReply:
-        """Return the statistics of the rows that were sent; nothing was scored for this request."""
+        """Return the statistics of the rows that were sent.
+
+        `results` is empty, since this request asks to score nothing.
+        """
         all_numbers: list[dict[str, float]] = []
         numbers_of_task: dict[int, list[dict[str, float]]] = {}
         for row, fields in zip(self._rows, self._fields, strict=True):

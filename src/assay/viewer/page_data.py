@@ -35,7 +35,7 @@ def describe_run(run: Run, summary: Summary, table: RolloutTable) -> dict[str, A
         tasks.append({**counts, **_describe_mean(task.score)})
     pass_rates: list[dict[str, Any]] = []
     has_repeated_rollouts = list(summary.passes) != [1]
-    if has_repeated_rollouts:  # pass@1 alone is the share of rollouts that pass
+    if has_repeated_rollouts:  # else there is only pass@1, the share that the page shows anyway
         for k, rates in summary.passes.items():
             pass_rates.append({"k": k, **pick_attributes(rates, "any all examples")})
     return {
