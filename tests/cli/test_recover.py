@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,4 +59,15 @@ def test_a_failed_recovery_leaves_no_files(damaged: Path, capsys: Any) -> None:
     damaged.write_bytes(b"\xff" * 8192)
     assert main(["show", "run", "--recover", "new"]) == 1
     assert "is damaged" in capsys.readouterr().err
+    assert list(Path("new").iterdir()) == []
+
+
+def test_damaged_metadata_are_an_error_of_the_damaged_run(damaged: Path, capsys: Any) -> None:
+    """Not of the new one, although they are JSON."""
+    with closing(sqlite3.connect(damaged)) as connection, connection:
+        connection.execute("UPDATE run SET about = '{}'")
+    assert main(["show", "run", "--recover", "new"]) == 1
+    error = capsys.readouterr().err
+    assert "run/run.assay is damaged (its metadata: " in error
+    assert "new/run.assay" not in error
     assert list(Path("new").iterdir()) == []

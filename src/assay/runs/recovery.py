@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import suppress
 
 from assay.runs.jsonable import escape_surrogates
+from assay.runs.metadata import RunAbout
 from assay.runs.run_errors import RunError, explain_errors
 from assay.runs.run_file import BATCH_ROWS, RunFile, connect_for_reading
 from assay.runs.run_schema import (
@@ -24,7 +25,9 @@ def recover_run(file: RunFile, writer: RunWriter) -> tuple[int, int]:
     if its data match their checksum, with its verdicts and calls as far as these can be read.
     Raise `RunError` if not even the metadata can be read.
     """
-    writer.save_about(file.read_run())
+    about = file.read_run()
+    RunAbout.from_saved(about, file.path)  # raises if they are damaged
+    writer.save_about(about)
     with explain_errors(file.path):
         connection = connect_for_reading(file.path)
     copied = lost = 0
