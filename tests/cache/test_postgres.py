@@ -36,10 +36,10 @@ def test_a_wrong_password_is_said(postgres_url):
 
 
 @pytest.mark.slow
-def test_a_lost_connection_is_opened_again(postgres_url, item):
+def test_a_lost_connection_is_opened_again(postgres_url, make_item):
     """The server ends our connection, and no caller hears of it."""
     store = open_store(postgres_url)
-    key, verdict = item()
+    key, verdict = make_item()
     store.put_many([(key, verdict)])
     store.get_many([key])
     with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -48,7 +48,7 @@ def test_a_lost_connection_is_opened_again(postgres_url, item):
         ).fetchall()
     assert len(ended) == 1
     assert store.get_many([key]) == {key: verdict}
-    store.put_many([item(2)])
+    store.put_many([make_item(2)])
     assert store.stats().verdicts == 2
     store.close()
 
@@ -64,10 +64,10 @@ def test_a_newer_schema_is_refused(postgres_url):
 
 
 @pytest.mark.slow
-async def test_the_async_face_is_the_same(postgres_url, item):
+async def test_the_async_face_is_the_same(postgres_url, make_item):
     """Put, found, and not asked for again."""
     async with VerdictCache(postgres_url) as cache:
-        key, verdict = item()
+        key, verdict = make_item()
         cache.put_soon([(key, verdict)])
         assert await cache.get(key) == verdict
         await cache.put_many()

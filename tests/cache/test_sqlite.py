@@ -19,10 +19,10 @@ def mode_of(path):
     return mode
 
 
-def test_readers_do_not_wait_for_the_writer(tmp_path, item):
+def test_readers_do_not_wait_for_the_writer(tmp_path, make_item):
     """While another connection holds the write lock, a read gives what was there before."""
     store = open_store(tmp_path)
-    key, verdict = item()
+    key, verdict = make_item()
     store.put_many([(key, verdict)])
     writer = sqlite3.connect(tmp_path / "verdicts.sqlite", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
@@ -42,10 +42,10 @@ def test_a_file_that_is_no_database_says_what_to_do(tmp_path):
     assert path.read_text().startswith("my shopping list")
 
 
-def test_a_damaged_file_says_what_to_do(tmp_path, item):
+def test_a_damaged_file_says_what_to_do(tmp_path, make_item):
     """A page in the middle is overwritten."""
     store = open_store(tmp_path)
-    items = [item(number, reason="x" * 500) for number in range(200)]
+    items = [make_item(number, reason="x" * 500) for number in range(200)]
     store.put_many(items)
     store.close()
     path = tmp_path / "verdicts.sqlite"
@@ -58,10 +58,12 @@ def test_a_damaged_file_says_what_to_do(tmp_path, item):
     store.close()
 
 
-def test_whatever_is_damaged_is_an_error_of_the_cache_or_a_verdict_that_is_missing(tmp_path, item):
+def test_whatever_is_damaged_is_an_error_of_the_cache_or_a_verdict_that_is_missing(
+    tmp_path, make_item
+):
     """300 files with up to 200 random bytes; a verdict that can be read is never another one."""
     store = open_store(tmp_path / "whole.db")
-    items = dict(item(number, reason="é" * 100) for number in range(100))
+    items = dict(make_item(number, reason="é" * 100) for number in range(100))
     store.put_many(list(items.items()))
     store.close()
     data = (tmp_path / "whole.db").read_bytes()
@@ -83,10 +85,10 @@ def test_whatever_is_damaged_is_an_error_of_the_cache_or_a_verdict_that_is_missi
             pass
 
 
-def test_a_damaged_verdict_does_not_take_others_with_it(tmp_path, item):
+def test_a_damaged_verdict_does_not_take_others_with_it(tmp_path, make_item):
     """It is judged again."""
     store = open_store(tmp_path / "cache.db")
-    items = [item(number) for number in range(5)]
+    items = [make_item(number) for number in range(5)]
     store.put_many(items)
     store.close()
     connection = sqlite3.connect(tmp_path / "cache.db")
@@ -168,14 +170,14 @@ def test_the_nearest_mount_decides_what_disk_a_path_is_on(path, kind):
     assert find_file_system(Path(path), MOUNTS) == kind
 
 
-def test_on_a_network_disk_there_is_no_shared_memory(tmp_path, monkeypatch, item):
+def test_on_a_network_disk_there_is_no_shared_memory(tmp_path, monkeypatch, make_item):
     """Several hosts would spoil a file in WAL mode, so it is locked as a whole instead."""
     assert not is_on_network_disk(tmp_path)
     local = Store(str(tmp_path / "local.db"))
     monkeypatch.setattr("assay.cache.store.is_on_network_disk", lambda path: True)
     remote = Store(str(tmp_path / "remote.db"))
     for store in (local, remote):
-        store.put_many([item()])
+        store.put_many([make_item()])
         assert store.stats().verdicts == 1
         store.close()
     assert mode_of(tmp_path / "local.db") == "wal"

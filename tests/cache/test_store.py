@@ -10,35 +10,38 @@ from assay.cache import Selection, export_lines, import_lines, open_store
 from assay.errors import CacheError
 
 
-def test_what_is_put_is_found_and_nothing_else(store, item):
+def test_what_is_put_is_found_and_nothing_else(store, make_item):
     """One of two keys."""
-    (key, verdict), (other, _) = item(1, reason="yes", cost=0.5, usage={"prompt": 9}), item(2)
+    (key, verdict), (other, _) = (
+        make_item(1, reason="yes", cost=0.5, usage={"prompt": 9}),
+        make_item(2),
+    )
     store.put_many([(key, verdict)])
     assert store.get_many([key, other]) == {key: verdict}
 
 
-def test_many_keys_are_found_at_once(store, item):
+def test_many_keys_are_found_at_once(store, make_item):
     """More than a statement takes parameters."""
-    items = [item(number) for number in range(1201)]
+    items = [make_item(number) for number in range(1201)]
     store.put_many(items)
     assert store.get_many([key for key, _ in items]) == dict(items)
 
 
-def test_the_first_verdict_stays(store, item):
+def test_the_first_verdict_stays(store, make_item):
     """A run that asked twice gives one answer from then on."""
-    (key, first), (_, second) = item(verdict="MET"), item(verdict="UNMET")
+    (key, first), (_, second) = make_item(verdict="MET"), make_item(verdict="UNMET")
     store.put_many([(key, first)])
     store.put_many([(key, second)])
     assert store.get_many([key]) == {key: first}
 
 
-def test_it_is_there_when_opened_again(place, item):
+def test_it_is_there_when_opened_again(store_location, make_item):
     """By another program, later."""
-    key, verdict = item()
-    first = open_store(place)
+    key, verdict = make_item()
+    first = open_store(store_location)
     first.put_many([(key, verdict)])
     first.close()
-    second = open_store(place)
+    second = open_store(store_location)
     assert second.get_many([key]) == {key: verdict}
     second.close()
 
@@ -50,11 +53,11 @@ def test_nothing_put_and_nothing_asked_is_no_trouble(store):
 
 
 @pytest.fixture
-def stocked(store, item):
+def stocked(store, make_item):
     """Two verdicts of one judge and one of another, made at 100, 200 and 300 s."""
-    store.put_many([item(1, judge="openai/small", created=100.0, cost=0.25)])
-    store.put_many([item(2, judge="openai/small", created=200.0)])
-    store.put_many([item(3, judge="local_x", created=300.0, cost=0.5, question="r")])
+    store.put_many([make_item(1, judge="openai/small", created=100.0, cost=0.25)])
+    store.put_many([make_item(2, judge="openai/small", created=200.0)])
+    store.put_many([make_item(3, judge="local_x", created=300.0, cost=0.5, question="r")])
     return store
 
 
@@ -84,9 +87,9 @@ def test_entries_can_be_narrowed_and_limited(stocked):
     assert [verdict.created for _, verdict in ours] == [100.0]
 
 
-def test_entries_go_on_past_the_first_page(store, item):
+def test_entries_go_on_past_the_first_page(store, make_item):
     """1,203 in pages of 1,000, and 1,100 when so many are asked for."""
-    store.put_many([item(number) for number in range(1203)])
+    store.put_many([make_item(number) for number in range(1203)])
     assert len(list(store.entries())) == 1203
     assert len(list(store.entries(limit=1100))) == 1100
 
@@ -141,11 +144,13 @@ store.close()
 
 
 @pytest.mark.slow
-def test_several_processes_hammer_one_store(place):
+def test_several_processes_hammer_one_store(store_location):
     """Six at once on a store that none has made: nothing lost, and all read the same verdicts."""
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", HAMMER, place, f"w{n}"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", HAMMER, store_location, f"w{n}"],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for n in range(6)
     ]
@@ -153,13 +158,13 @@ def test_several_processes_hammer_one_store(place):
     assert [worker.returncode for worker in workers] == [0] * 6
     # A shared key has whatever came first, for everybody.
     assert len(set(said)) == 1
-    store = open_store(place)
+    store = open_store(store_location)
     assert store.stats().verdicts == 6 * 60 + 60
     store.close()
 
 
 @pytest.mark.slow
-def test_a_store_goes_on_after_a_fork(place, item):
+def test_a_store_goes_on_after_a_fork(store_location, make_item):
     """Parent and child each use a connection of their own."""
     code = """
 import os, sys
@@ -179,6 +184,6 @@ else:
     os._exit(0)
 """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, place], capture_output=True, text=True
+        [sys.executable, "-W", "ignore", "-c", code, store_location], capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("101\n", "")

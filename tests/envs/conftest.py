@@ -1,4 +1,4 @@
-"""What tests of environments share: an endpoint that adds, and questions for it."""
+"""A model server that adds numbers, and questions for it."""
 
 import re
 
@@ -8,21 +8,21 @@ from assay import Rubric
 from assay.testing import ModelServer
 
 
-def added(messages):
-    """A model that adds, and is wrong about sevens."""
+def add_numbers(messages):
+    """Answer as a model that adds, and fails if a number is 7."""
     numbers = [int(number) for number in re.findall(r"\d+", messages[-1]["content"])]
     return "I forget" if 7 in numbers else str(sum(numbers))
 
 
 def exact(completion, answer):
-    """Whether the last words are the answer."""
-    said = completion if isinstance(completion, str) else completion[-1]["content"]
-    return said == answer
+    """Return whether the last message is the answer."""
+    text = completion if isinstance(completion, str) else completion[-1]["content"]
+    return text == answer
 
 
 @pytest.fixture
 def questions():
-    """Eight sums: 0 + 1 to 7 + 1, of which the last is answered wrongly."""
+    """Eight sums, 0 + 1 to 7 + 1, the last of which is answered wrongly."""
     return [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(8)]
 
 
@@ -33,10 +33,10 @@ def rubric():
 
 @pytest.fixture
 def serve():
-    """Start endpoints that end with the test."""
+    """Start model servers that stop at the end of the test."""
     servers = []
 
-    def start(answer=added, **options):
+    def start(answer=add_numbers, **options):
         server = ModelServer(answer, **options)
         server.__enter__()
         servers.append(server)

@@ -1,4 +1,4 @@
-"""A way to make rubrics, a way to get at a partial report, and a table of hostile texts."""
+"""Rubrics of judged criteria, partial reports, and a table of hostile texts."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -12,12 +12,12 @@ from assay.graders import Autograder
 
 CASES = Path(__file__).parents[1] / "cases"
 
-RubricOf = Callable[..., Rubric]
-PartialReport = Callable[[Rubric, Autograder], Awaitable[EvaluationReport]]
+MakeRubric = Callable[..., Rubric]
+GradePartially = Callable[[Rubric, Autograder], Awaitable[EvaluationReport]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test that asks for `attack` the rows of the injection table, each text and outcome."""
+    """Parametrize tests that use `attack` with the rows of the injection table."""
     if "attack" in metafunc.fixturenames:
         lines = (CASES / "judge_injection.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
@@ -28,8 +28,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def rubric_of() -> RubricOf:
-    """Makes a rubric of judged criteria with these weights, named `holds_1`, `holds_2`, …"""
+def make_rubric() -> MakeRubric:
+    """Make a rubric of judged criteria with these weights, named `holds_1`, `holds_2`, …"""
 
     def make(*weights: float, **options: Any) -> Rubric:
         questions = [
@@ -41,8 +41,8 @@ def rubric_of() -> RubricOf:
 
 
 @pytest.fixture
-def partial_report() -> PartialReport:
-    """Grades, and returns the report of a grading that did not find every answer."""
+def grade_partially() -> GradePartially:
+    """Grade, and return the report of a grading in which some verdicts are missing."""
 
     async def grade(rubric: Rubric, grader: Autograder) -> EvaluationReport:
         with pytest.raises(GradingError) as caught:

@@ -26,44 +26,44 @@ def by_number(system: str, user: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("size", "calls"), [(2, 4), (3, 3), (4, 2), (6, 2), (7, 1), (100, 1), (None, 1)]
 )
-async def test_as_few_calls_as_there_can_be(rubric_of: Any, size: Any, calls: int) -> None:
+async def test_as_few_calls_as_there_can_be(make_rubric: Any, size: Any, calls: int) -> None:
     """Seven criteria; every answer goes to its own, so odd ones are met: 1 + 3 + 5 + 7 of 28."""
     model = FakeModel(by_number)
     grader = PerBatchGrader(model, size=size)
-    report = await rubric_of(*range(1, 8)).grade("x", judge=grader)
+    report = await make_rubric(*range(1, 8)).grade("x", judge=grader)
     assert (len(model.calls), report.score) == (calls, pytest.approx(16 / 28))
 
 
-async def test_the_ends_of_the_knob_are_the_two_graders(rubric_of: Any) -> None:
+async def test_the_ends_of_the_knob_are_the_two_graders(make_rubric: Any) -> None:
     """Byte for byte the same prompts."""
     for size, kind, answer in [
         (1, PerCriterionGrader, "MET"),
         (None, PerCriterionOneShotGrader, ("MET", "MET", "MET")),
     ]:
         one, other = FakeModel(answer), FakeModel(answer)
-        await rubric_of(1, 2, 3).grade("x", judge=PerBatchGrader(one, size=size))
-        await rubric_of(1, 2, 3).grade("x", judge=kind(other))
+        await make_rubric(1, 2, 3).grade("x", judge=PerBatchGrader(one, size=size))
+        await make_rubric(1, 2, 3).grade("x", judge=kind(other))
         assert one.calls == other.calls
 
 
-async def test_a_failed_call_fails_its_batch(rubric_of: Any, partial_report: Any) -> None:
+async def test_a_failed_call_fails_its_batch(make_rubric: Any, grade_partially: Any) -> None:
     """And no other."""
     model = FakeModel([("MET", "MET"), TimeoutError("slow"), ("MET",)])
-    report = await partial_report(rubric_of(1, 1, 1, 1, 1), PerBatchGrader(model, size=2))
+    report = await grade_partially(make_rubric(1, 1, 1, 1, 1), PerBatchGrader(model, size=2))
     assert [line.answered for line in report.report] == [True, True, False, False, True]
 
 
-async def test_raise_gives_the_exception(rubric_of: Any) -> None:
+async def test_raise_gives_the_exception(make_rubric: Any) -> None:
     """As the graders at the ends do."""
-    rubric = rubric_of(1, 1, 1, on_error="raise")
+    rubric = make_rubric(1, 1, 1, on_error="raise")
     with pytest.raises(TimeoutError):
         await rubric.grade("x", judge=PerBatchGrader(FakeModel(TimeoutError()), size=2))
 
 
-async def test_nothing_to_ask(rubric_of: Any) -> None:
+async def test_nothing_to_ask(make_rubric: Any) -> None:
     """No call."""
     model = FakeModel("MET")
-    assert (await rubric_of().grade("x", judge=PerBatchGrader(model, size=3))).score is None
+    assert (await make_rubric().grade("x", judge=PerBatchGrader(model, size=3))).score is None
     assert model.calls == []
 
 

@@ -94,11 +94,11 @@ async def test_faults_that_could_lower_the_reward_are_asked() -> None:
     assert (report.score, report.raw_score, report.unneeded) == (0.0, -3.0, 0)
 
 
-async def test_a_veto_without_an_answer_vetoes_nothing(partial_report: Any) -> None:
+async def test_a_veto_without_an_answer_vetoes_nothing(grade_partially: Any) -> None:
     """Everything is asked, and the report is partial: a sum of 5 and no score."""
     rubric = Rubric([SAFE, Criterion(requirement="Is kind", weight=5)])
     grader = EarlyStop(Known({"is_safe": Score.failed("TimeoutError: slow"), "is_kind": True}))
-    report = await partial_report(rubric, grader)
+    report = await grade_partially(rubric, grader)
     assert (report.score, report.partial_reward, report.errors) == (
         None,
         5.0,
@@ -118,43 +118,43 @@ async def test_a_failure_that_cannot_change_the_result_is_kept_as_an_error() -> 
 # Thresholds
 
 
-async def test_it_stops_when_the_threshold_is_reached(rubric_of: Any) -> None:
+async def test_it_stops_when_the_threshold_is_reached(make_rubric: Any) -> None:
     """4 + 3 of 10 reach 0.7. The 4 is asked first, since a failure there decides the result."""
     grader = known(True, True, True, True)
-    report = await rubric_of(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.7))
+    report = await make_rubric(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.7))
     assert grader.rounds == [["holds_4"], ["holds_3"]]
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 10.0, 2)
 
 
-async def test_it_stops_when_the_threshold_is_out_of_reach(rubric_of: Any) -> None:
+async def test_it_stops_when_the_threshold_is_out_of_reach(make_rubric: Any) -> None:
     """Without the 4 at most 6 of 10 are possible, so one call is enough."""
     grader = known(True, True, True, False)
-    report = await rubric_of(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.7))
+    report = await make_rubric(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.7))
     assert (report.score, report.raw_score) == (0.0, 0.0)
     assert (report.metrics, report.unneeded) == ({"holds_4": 0.0}, 3)
     assert grader.rounds == [["holds_4"]]
 
 
-async def test_rounds_go_on_until_the_result_is_decided(rubric_of: Any) -> None:
+async def test_rounds_go_on_until_the_result_is_decided(make_rubric: Any) -> None:
     """The 4 alone cannot decide 0.5, so 3 and 4 are asked together. Then the 2 decides."""
     grader = known(True, True, False, True)
-    report = await rubric_of(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.5))
+    report = await make_rubric(1, 2, 3, 4).grade("x", judge=EarlyStop(grader, threshold=0.5))
     assert (grader.rounds, report.score) == ([["holds_3", "holds_4"], ["holds_2"]], 1.0)
 
 
 async def test_a_missing_decisive_answer_leaves_it_unscored(
-    rubric_of: Any, partial_report: Any
+    make_rubric: Any, grade_partially: Any
 ) -> None:
     """The result is neither a pass nor a fail."""
     grader = EarlyStop(known(True, Score.failed("TimeoutError: slow")), threshold=0.7)
-    report = await partial_report(rubric_of(1, 1), grader)
+    report = await grade_partially(make_rubric(1, 1), grader)
     assert (report.score, report.raw_score, report.scored) == (None, None, False)
 
 
-async def test_a_threshold_on_the_sum(rubric_of: Any) -> None:
+async def test_a_threshold_on_the_sum(make_rubric: Any) -> None:
     """With normalize=False the threshold is in points: 4 reach 3.5."""
     grader = EarlyStop(known(True, True, normalize=False), threshold=3.5)
-    report = await rubric_of(1, 4).grade("x", judge=grader)
+    report = await make_rubric(1, 4).grade("x", judge=grader)
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 1.0, 1)
 
 
@@ -185,10 +185,10 @@ async def test_a_threshold_of_zero_is_reached_by_the_first_criterion_that_applie
     assert (grader.rounds, report.score, report.unneeded) == ([["holds_1"]], 1.0, 1)
 
 
-async def test_values_above_one_decide_nothing(rubric_of: Any) -> None:
+async def test_values_above_one_decide_nothing(make_rubric: Any) -> None:
     """A custom judge may give 7; then everything is asked."""
     grader = known(7.0, 0.0)
-    report = await rubric_of(1, 1).grade("x", judge=EarlyStop(grader, threshold=0.9))
+    report = await make_rubric(1, 1).grade("x", judge=EarlyStop(grader, threshold=0.9))
     assert (report.score, report.unneeded) == (1.0, 0)
 
 
@@ -204,9 +204,9 @@ async def test_the_reward_of_a_state() -> None:
     assert "errors" not in states[0]
 
 
-async def test_beside_a_check(rubric_of: Any) -> None:
+async def test_beside_a_check(make_rubric: Any) -> None:
     """A check of weight 2 and a pass worth all 4 judged points make 6 of 6."""
-    rubric = Rubric([lambda: 1.0, *rubric_of(3, 1).criteria], weights=[2, None, None])
+    rubric = Rubric([lambda: 1.0, *make_rubric(3, 1).criteria], weights=[2, None, None])
     report = await rubric.grade("x", judge=EarlyStop(known(True, False), threshold=0.7))
     assert (report.raw_score, report.score, report.unneeded) == (6.0, 1.0, 1)
 
@@ -255,7 +255,7 @@ def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, 
         assert report.score == float(full.score >= threshold)
 
 
-def test_it_gives_one_number_for_all_criteria(rubric_of: Any) -> None:
+def test_it_gives_one_number_for_all_criteria(make_rubric: Any) -> None:
     """It gives one number, so a panel around it cannot take a majority."""
     with pytest.raises(ValueError, match="have no majority"):
         Panel([EarlyStop(PerCriterionGrader())])

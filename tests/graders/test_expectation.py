@@ -65,19 +65,19 @@ async def graded(model: Any, rubric: Rubric) -> Any:
     ],
     ids=["one token", "two tokens", "something else", "certain", "in parts"],
 )
-async def test_the_value_is_the_expectation(rubric_of: Any, verdict: Any, value: float) -> None:
+async def test_the_value_is_the_expectation(make_rubric: Any, verdict: Any, value: float) -> None:
     """Only offered choices count: 0.6 against 0.2 is 0.75. Two draws differ with 2 · p · (1 - p)."""
-    line = await graded(binary(*verdict), rubric_of(1))
+    line = await graded(binary(*verdict), make_rubric(1))
     assert line.value == pytest.approx(value)
     assert line.disagreement == pytest.approx(2 * value * (1 - value))
     assert line.verdict == ("MET" if verdict[0].text.startswith("M") else "UNMET")
 
 
-async def test_a_verdict_that_shares_its_token_with_the_quotes(rubric_of: Any) -> None:
+async def test_a_verdict_that_shares_its_token_with_the_quotes(make_rubric: Any) -> None:
     """Only the part after the quote counts; alternatives that differ before it are dropped."""
     start = token('{"explanation": "so", "criterion_status":')
     verdict = token(' "MET', (' "UN', 0.2), (" null", 0.1), chance=0.7)
-    line = await graded(Speaks(PerCriterionOutput, start, verdict, token('"}')), rubric_of(1))
+    line = await graded(Speaks(PerCriterionOutput, start, verdict, token('"}')), make_rubric(1))
     assert line.value == pytest.approx(7 / 9)
 
 
@@ -90,7 +90,7 @@ async def test_a_scale_has_its_mean() -> None:
     assert line.disagreement == pytest.approx(0.41)
 
 
-async def test_a_quotation_before_the_verdict_is_ignored(rubric_of: Any) -> None:
+async def test_a_quotation_before_the_verdict_is_ignored(make_rubric: Any) -> None:
     """The last verdict counts; an escaped quotation in the reason is not a verdict."""
     start = token('{"explanation": "it says \\"criterion_status\\": \\"')
     quoted = token("MET", ("UN", 0.5), chance=0.5)
@@ -102,10 +102,10 @@ async def test_a_quotation_before_the_verdict_is_ignored(rubric_of: Any) -> None
         token("UN", ("MET", 0.1), chance=0.9),
         token('MET"}'),
     )
-    assert (await graded(model, rubric_of(1))).value == pytest.approx(0.1)
+    assert (await graded(model, make_rubric(1))).value == pytest.approx(0.1)
 
 
-async def test_many_criteria_in_one_reply(rubric_of: Any) -> None:
+async def test_many_criteria_in_one_reply(make_rubric: Any) -> None:
     """Each verdict has its own probabilities, in the order of the reply."""
     entry = '{{"criterion_number": {}, "explanation": "so", "criterion_status": "'
     model = Speaks(
@@ -118,7 +118,7 @@ async def test_many_criteria_in_one_reply(rubric_of: Any) -> None:
         token('"}]}'),
     )
     grader = Expectation(PerCriterionOneShotGrader(model=model))
-    report = await rubric_of(1, 1).grade("x", judge=grader)
+    report = await make_rubric(1, 1).grade("x", judge=grader)
     assert [line.value for line in report.report] == [pytest.approx(0.4), pytest.approx(0.8)]
 
 
@@ -132,35 +132,35 @@ async def test_a_veto_passes_by_its_verdict(caplog: Any) -> None:
 
 
 async def test_without_log_probabilities_a_verdict_counts_as_it_is(
-    rubric_of: Any, caplog: Any
+    make_rubric: Any, caplog: Any
 ) -> None:
     """The verdict keeps its value, without a disagreement, and one warning is logged."""
     grader = Expectation(PerCriterionGrader(lambda system_prompt, user_prompt: {"choice": "MET"}))
     for _ in range(2):
-        report = await rubric_of(1).grade("x", judge=grader)
+        report = await make_rubric(1).grade("x", judge=grader)
         assert (report.score, report.disagreements) == (1.0, {})
     assert caplog.text.count("gave no log-probabilities") == 1
 
 
-async def test_a_degenerate_text_logs_no_warning(rubric_of: Any, caplog: Any) -> None:
+async def test_a_degenerate_text_logs_no_warning(make_rubric: Any, caplog: Any) -> None:
     """A degenerate text is scored without a call, so no warning is logged."""
     grader = Expectation(PerCriterionGrader(model=binary(token("MET"))))
-    assert (await rubric_of(1).grade("...", judge=grader)).score == 0.0
+    assert (await make_rubric(1).grade("...", judge=grader)).score == 0.0
     assert caplog.text == ""
 
 
-async def test_tokens_without_alternatives_are_ignored(rubric_of: Any) -> None:
+async def test_tokens_without_alternatives_are_ignored(make_rubric: Any) -> None:
     """An endpoint may list only the written token."""
-    line = await graded(binary(Token("MET", -0.2)), rubric_of(1))
+    line = await graded(binary(Token("MET", -0.2)), make_rubric(1))
     assert (line.value, line.disagreement) == (1.0, None)
 
 
-async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
+async def test_alternatives_are_asked_for(make_rubric: Any) -> None:
     """20 alternatives are requested by default."""
     model = binary(token("MET"))
-    await graded(model, rubric_of(1))
+    await graded(model, make_rubric(1))
     few = Expectation(PerCriterionGrader(model=model), alternatives=5)
-    await rubric_of(1).grade("x", judge=few)
+    await make_rubric(1).grade("x", judge=few)
     assert [request.logprobs for request in model.asked] == [20, 5]
 
 

@@ -24,47 +24,49 @@ def judge(guard: Any, rest: Any = "MET") -> FakeModel:
     return FakeModel(lambda system, user: guard if GUARD in user else rest)
 
 
-async def test_a_response_that_only_answers_is_judged_as_ever(rubric_of: Any) -> None:
+async def test_a_response_that_only_answers_is_judged_as_ever(make_rubric: Any) -> None:
     """One call more, ahead of the others, with the same opening."""
     model = judge("UNMET")
-    report = await rubric_of(2, 1).grade("Paris.", Guarded(PerCriterionGrader(model)))
+    report = await make_rubric(2, 1).grade("Paris.", Guarded(PerCriterionGrader(model)))
     assert (report.score, len(model.calls), len(report.report)) == (1.0, 3, 2)
     assert GUARD in model.calls[0][1]
     assert len({user.partition("<criterion_type>")[0] for _, user in model.calls}) == 1
 
 
-async def test_one_that_sways_gets_the_worst_of_everything(rubric_of: Any) -> None:
+async def test_one_that_sways_gets_the_worst_of_everything(make_rubric: Any) -> None:
     """Nothing of 3 gained and all of 4 lost, though this judge would have passed it; one call."""
     model = judge("MET")
-    report = await rubric_of(2, 1, -4).grade(ATTACK, Guarded(PerCriterionGrader(model)))
+    report = await make_rubric(2, 1, -4).grade(ATTACK, Guarded(PerCriterionGrader(model)))
     assert [line.verdict for line in report.report] == ["UNMET", "UNMET", "MET"]
     assert (report.score, report.raw_score, len(model.calls)) == (0.0, -4.0, 1)
     assert "attempts a prompt injection: because" in report.report[0].reason
 
 
-async def test_it_can_be_left_for_somebody_to_look_at(rubric_of: Any, partial_report: Any) -> None:
+async def test_it_can_be_left_for_somebody_to_look_at(
+    make_rubric: Any, grade_partially: Any
+) -> None:
     """As an error on every line, so it leaves means and baselines."""
     grader = Guarded(PerCriterionGrader(judge("MET")), on_attack="error")
-    report = await partial_report(rubric_of(2, 1), grader)
+    report = await grade_partially(make_rubric(2, 1), grader)
     assert report.answered == 0
     assert all("attempts a prompt injection" in error for error in report.errors.values())
 
 
 async def test_without_an_answer_to_it_nothing_is_answered(
-    rubric_of: Any, partial_report: Any
+    make_rubric: Any, grade_partially: Any
 ) -> None:
     """A guard that is down lets nobody in, and turns nobody away."""
-    report = await partial_report(
-        rubric_of(2, 1), Guarded(PerCriterionGrader(judge(TimeoutError("no reply"))))
+    report = await grade_partially(
+        make_rubric(2, 1), Guarded(PerCriterionGrader(judge(TimeoutError("no reply"))))
     )
     assert report.answered == 0
     assert all("guard question has no answer: TimeoutError" in e for e in report.errors.values())
 
 
-async def test_one_call_for_all_is_guarded_too(rubric_of: Any) -> None:
+async def test_one_call_for_all_is_guarded_too(make_rubric: Any) -> None:
     """By a call of its own before."""
     model = judge(("UNMET",), ("MET", "UNMET"))
-    report = await rubric_of(3, 1).grade("Paris.", Guarded(PerCriterionOneShotGrader(model)))
+    report = await make_rubric(3, 1).grade("Paris.", Guarded(PerCriterionOneShotGrader(model)))
     assert (report.score, len(model.calls)) == (0.75, 2)
 
 
@@ -84,17 +86,17 @@ async def test_the_worst_of_a_scale_is_one_of_its_ends() -> None:
 
 @pytest.mark.parametrize(("number", "score"), [(100, 0.8), (51, 0.8), (50, 0.0), (0, 0.0)])
 async def test_one_number_for_the_whole_is_guarded_too(
-    rubric_of: Any, number: int, score: float
+    make_rubric: Any, number: int, score: float
 ) -> None:
     """A full score on the one fault means that it is not there; at half of it, it may be."""
     grader = Guarded(RubricAsJudgeGrader(judge(number, 80)))
-    assert (await rubric_of(3, 1).grade("Paris.", grader)).score == score
+    assert (await make_rubric(3, 1).grade("Paris.", grader)).score == score
 
 
-async def test_nobody_is_asked_about_a_degenerate_text(rubric_of: Any) -> None:
+async def test_nobody_is_asked_about_a_degenerate_text(make_rubric: Any) -> None:
     """There is nothing in it that could be a prompt injection."""
     model = judge("MET")
-    report = await rubric_of(3, 1).grade(":", Guarded(PerCriterionGrader(model)))
+    report = await make_rubric(3, 1).grade(":", Guarded(PerCriterionGrader(model)))
     assert (report.score, model.calls) == (0.0, [])
 
 

@@ -27,21 +27,25 @@ from assay.testing import FakeModel, make_state
     ],
 )
 async def test_scores(
-    rubric_of: Any, weights: tuple[float, ...], said: float, score: float | None, raw: float | None
+    make_rubric: Any,
+    weights: tuple[float, ...],
+    said: float,
+    score: float | None,
+    raw: float | None,
 ) -> None:
     """A share of what could be gained, or of what could be lost; clamped, in sum and score alike."""
     grader = RubricAsJudgeGrader(FakeModel(said))
-    report = await rubric_of(*weights).grade("a text", judge=grader)
+    report = await make_rubric(*weights).grade("a text", judge=grader)
     assert report.score == (None if score is None else pytest.approx(score))
     assert report.raw_score == (None if raw is None else pytest.approx(raw))
     assert report.llm_raw_score == said
     assert (report.report, report.scored) == (None, raw is not None)
 
 
-async def test_without_normalising_the_sum_is_the_score(rubric_of: Any) -> None:
+async def test_without_normalising_the_sum_is_the_score(make_rubric: Any) -> None:
     """85 of 100 on weights of 15 is 12.75."""
     grader = RubricAsJudgeGrader(FakeModel(85), normalize=False)
-    report = await rubric_of(10, 5).grade("a text", judge=grader)
+    report = await make_rubric(10, 5).grade("a text", judge=grader)
     assert (report.score, report.raw_score, report.llm_raw_score) == (12.75, 12.75, 85.0)
 
 
@@ -58,18 +62,18 @@ async def test_without_normalising_the_sum_is_the_score(rubric_of: Any) -> None:
     ],
 )
 async def test_a_reply_without_a_number_is_an_error(
-    rubric_of: Any, partial_report: Any, reply: Any
+    make_rubric: Any, grade_partially: Any, reply: Any
 ) -> None:
     """NaN does not become a full score, nor a missing number nothing."""
-    report = await partial_report(rubric_of(1, 1), RubricAsJudgeGrader(FakeModel(reply)))
+    report = await grade_partially(make_rubric(1, 1), RubricAsJudgeGrader(FakeModel(reply)))
     assert (report.score, report.coverage) == (None, 0.0)
     assert all("holds no score" in line.error for line in report.report)
 
 
-async def test_the_prompt_lists_all_criteria(rubric_of: Any) -> None:
+async def test_the_prompt_lists_all_criteria(make_rubric: Any) -> None:
     """Positional prompts, the response first and the numbered list last."""
     model = FakeModel(50)
-    await rubric_of(2, -1).grade("a text", judge=RubricAsJudgeGrader(model))
+    await make_rubric(2, -1).grade("a text", judge=RubricAsJudgeGrader(model))
     [(system, user)] = model.calls
     assert system == RubricAsJudgeGrader().system_prompt
     assert user == (
@@ -84,27 +88,27 @@ async def test_nothing_to_ask_asks_nothing() -> None:
     assert (report.score, model.calls) == (None, [])
 
 
-async def test_with_checks_beside_it(rubric_of: Any) -> None:
+async def test_with_checks_beside_it(make_rubric: Any) -> None:
     """A check worth 5 and a share of 0.5 of 10 make 10 of 15."""
 
     def says_so(completion: str) -> bool:
         return completion == "a text"
 
-    rubric = Rubric([says_so, *rubric_of(6, 4).criteria], weights=[5, None, None])
+    rubric = Rubric([says_so, *make_rubric(6, 4).criteria], weights=[5, None, None])
     report = await rubric.grade("a text", judge=RubricAsJudgeGrader(FakeModel(50)))
     assert (report.raw_score, report.score) == (10.0, pytest.approx(10 / 15))
     assert [line.name for line in report.report] == ["says_so"]
 
 
-async def test_a_state_gets_the_sum_as_its_reward(rubric_of: Any) -> None:
+async def test_a_state_gets_the_sum_as_its_reward(make_rubric: Any) -> None:
     """The share of the weights is the reward."""
     state = make_state()
-    rubric = rubric_of(10, 5, judge=RubricAsJudgeGrader(FakeModel(60)))
+    rubric = make_rubric(10, 5, judge=RubricAsJudgeGrader(FakeModel(60)))
     await rubric.score_rollout(state)
     assert state["reward"] == pytest.approx(9.0)
 
 
-async def test_the_same_sum_as_one_call_each(rubric_of: Any) -> None:
+async def test_the_same_sum_as_one_call_each(make_rubric: Any) -> None:
     """A share of 0.85 of 15 compares with sums of verdicts: 12.75."""
-    report = await rubric_of(10, 5).grade("x", judge=RubricAsJudgeGrader(FakeModel(85)))
+    report = await make_rubric(10, 5).grade("x", judge=RubricAsJudgeGrader(FakeModel(85)))
     assert report.raw_score == pytest.approx(0.85 * (10 + 5))

@@ -77,16 +77,16 @@ def test_the_defaults() -> None:
 # Through a rubric
 
 
-async def test_it_comes_off_the_score_and_nothing_else(rubric_of: Any) -> None:
+async def test_it_comes_off_the_score_and_nothing_else(make_rubric: Any) -> None:
     """15 words cost 0.125 of 10 / 15; the sums and the lines stay."""
     grader = PerCriterionGrader(FakeModel(["MET", "UNMET"]), length_penalty=CURVE)
-    report = await rubric_of(10, 5).grade("word " * 15, judge=grader)
+    report = await make_rubric(10, 5).grade("word " * 15, judge=grader)
     assert report.score == pytest.approx(10 / 15 - 0.125)
     assert (report.raw_score, report.llm_raw_score) == (10.0, 10.0)
     assert [line.verdict for line in report.report] == ["MET", "UNMET"]
 
 
-async def test_a_normalised_score_stays_above_zero(rubric_of: Any) -> None:
+async def test_a_normalised_score_stays_above_zero(make_rubric: Any) -> None:
     """0.2 - 0.5 is 0; without normalising, 2 - 0.5 is 1.5 and 0 - 0.5 is -0.5."""
     for verdicts, normalize, score in [
         (["MET", "UNMET"], True, 0.0),
@@ -94,32 +94,32 @@ async def test_a_normalised_score_stays_above_zero(rubric_of: Any) -> None:
         (["UNMET", "UNMET"], False, -0.5),
     ]:
         grader = PerCriterionGrader(FakeModel(verdicts), length_penalty=CURVE, normalize=normalize)
-        report = await rubric_of(2, 8).grade("word " * 20, judge=grader)
+        report = await make_rubric(2, 8).grade("word " * 20, judge=grader)
         assert report.score == pytest.approx(score)
 
 
-async def test_a_judge_of_the_whole_keeps_its_number(rubric_of: Any) -> None:
+async def test_a_judge_of_the_whole_keeps_its_number(make_rubric: Any) -> None:
     """85 stays on record when 0.5 comes off 0.85."""
     grader = RubricAsJudgeGrader(FakeModel(85), length_penalty=CURVE)
-    report = await rubric_of(10, 5).grade("word " * 30, judge=grader)
+    report = await make_rubric(10, 5).grade("word " * 30, judge=grader)
     assert report.score == pytest.approx(0.35)
     assert (report.raw_score, report.llm_raw_score) == (12.75, 85.0)
 
 
-async def test_the_reward_of_a_state_is_the_sum(rubric_of: Any) -> None:
+async def test_the_reward_of_a_state_is_the_sum(make_rubric: Any) -> None:
     """A penalty changes the score, not the reward, which is the raw sum."""
     grader = PerCriterionGrader(FakeModel("MET"), length_penalty=CURVE)
     state = make_state("word " * 30)
-    report = await rubric_of(3, judge=grader).score_rollout(state)
+    report = await make_rubric(3, judge=grader).score_rollout(state)
     assert (state["reward"], report.score, state["metrics"]) == (3.0, 0.5, {"holds_1": 1.0})
 
 
-async def test_a_failed_call_is_still_one_line(rubric_of: Any) -> None:
+async def test_a_failed_call_is_still_one_line(make_rubric: Any) -> None:
     """The partial report has the other answer, and no score."""
     model = FakeModel(["MET", ConnectionError("down")])
     grader = PerCriterionGrader(model, length_penalty=CURVE)
     with pytest.raises(GradingError) as caught:
-        await rubric_of(1, 1).grade("word " * 20, judge=grader)
+        await make_rubric(1, 1).grade("word " * 20, judge=grader)
     report = caught.value.report
     assert (report.score, report.partial_reward, report.coverage) == (None, 1.0, 0.5)
     assert report.errors == {"holds_2": "ConnectionError: down"}
@@ -128,12 +128,12 @@ async def test_a_failed_call_is_still_one_line(rubric_of: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "score"), [("ALL", 0.5), ("OUTPUT_ONLY", 1.0), ("THINKING_ONLY", 0.5)]
 )
-async def test_the_parts_of_a_reply(rubric_of: Any, kind: Any, score: float) -> None:
+async def test_the_parts_of_a_reply(make_rubric: Any, kind: Any, score: float) -> None:
     """Long thinking before a short output costs what the penalty counts."""
     penalty = CURVE.model_copy(update={"penalty_type": kind})
     grader = PerCriterionGrader(FakeModel("MET"), length_penalty=penalty)
     reply: ThinkingOutputDict = {"thinking": "t " * 30, "output": "o"}
-    assert (await rubric_of(1).grade(reply, judge=grader)).score == score
+    assert (await make_rubric(1).grade(reply, judge=grader)).score == score
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ async def test_the_parts_of_a_reply(rubric_of: Any, kind: Any, score: float) -> 
     ],
 )
 @pytest.mark.parametrize("kind", ["ALL", "OUTPUT_ONLY"])
-async def test_no_tag_hides_words(rubric_of: Any, text: str, kind: Any) -> None:
+async def test_no_tag_hides_words(make_rubric: Any, text: str, kind: Any) -> None:
     """What stands outside the sections is counted as output."""
     penalty = CURVE.model_copy(update={"penalty_type": kind})
     grader = PerCriterionGrader(FakeModel("MET"), length_penalty=penalty)
-    assert (await rubric_of(1).grade(text, judge=grader)).score == 0.5
+    assert (await make_rubric(1).grade(text, judge=grader)).score == 0.5
 
 
 # Sections

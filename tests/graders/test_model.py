@@ -44,56 +44,56 @@ def by_requirement(system: str, user: str) -> str:
     return "MET" if "Holds 1" in user else "UNMET"
 
 
-async def test_one_call_a_criterion(rubric_of: Any, serve: Any) -> None:
+async def test_one_call_a_criterion(make_rubric: Any, serve: Any) -> None:
     """3 of 4 are met, by the words of each."""
     server = serve(by_requirement)
-    report = await rubric_of(3, 1).grade("a text", judge=PerCriterionGrader(model=at(server)))
+    report = await make_rubric(3, 1).grade("a text", judge=PerCriterionGrader(model=at(server)))
     assert (report.score, server.calls) == (0.75, 2)
     assert [line.reason for line in report.report] == ["because the rule says so"] * 2
 
 
-async def test_one_call_for_all(rubric_of: Any, serve: Any) -> None:
+async def test_one_call_for_all(make_rubric: Any, serve: Any) -> None:
     """With the schema of a list."""
     server = serve(("MET", "UNMET"))
     grader = PerCriterionOneShotGrader(model=at(server))
-    assert (await rubric_of(3, 1).grade("a text", judge=grader)).score == 0.75
+    assert (await make_rubric(3, 1).grade("a text", judge=grader)).score == 0.75
     schema = server.requests[0].body["response_format"]["json_schema"]
     assert (schema["name"], server.calls) == ("OneShotOutput", 1)
 
 
-async def test_one_number_for_all(rubric_of: Any, serve: Any) -> None:
+async def test_one_number_for_all(make_rubric: Any, serve: Any) -> None:
     """From 0 to 100."""
     server = serve(85)
     grader = RubricAsJudgeGrader(model=at(server))
-    assert (await rubric_of(3, 1).grade("a text", judge=grader)).score == 0.85
+    assert (await make_rubric(3, 1).grade("a text", judge=grader)).score == 0.85
 
 
-async def test_prompts_about_one_response_share_their_start(rubric_of: Any, serve: Any) -> None:
+async def test_prompts_about_one_response_share_their_start(make_rubric: Any, serve: Any) -> None:
     """Byte for byte, up to the criterion: with ten criteria over nine tenths of all tokens."""
     server = serve("MET")
     text = "A sentence of the response. " * 100
-    await rubric_of(*[1] * 10).grade(text, judge=PerCriterionGrader(model=at(server)))
+    await make_rubric(*[1] * 10).grade(text, judge=PerCriterionGrader(model=at(server)))
     users = {asked.user.partition("<criterion_type>")[0] for asked in server.requests}
     assert len(users) == 1
     assert server.cached_tokens > 0.85 * server.prompt_tokens
 
 
 async def test_a_failure_fails_its_criterion_alone(
-    rubric_of: Any, partial_report: Any, serve: Any
+    make_rubric: Any, grade_partially: Any, serve: Any
 ) -> None:
     """An error and no value, never UNMET."""
     server = serve(lambda s, u: "no idea" if "Holds 2" in u else "MET")
-    report = await partial_report(rubric_of(1, 1, 1), PerCriterionGrader(model=at(server)))
+    report = await grade_partially(make_rubric(1, 1, 1), PerCriterionGrader(model=at(server)))
     assert [line.value for line in report.report] == [1.0, None, 1.0]
     assert "Unreadable" in report.report[1].error
 
 
 async def test_a_cut_off_reply_is_no_verdict(
-    rubric_of: Any, partial_report: Any, serve: Any
+    make_rubric: Any, grade_partially: Any, serve: Any
 ) -> None:
     """On a fault it would be full credit."""
     server = serve(faults=lambda call: Fault.truncated())
-    report = await partial_report(rubric_of(-1), PerCriterionGrader(model=at(server)))
+    report = await grade_partially(make_rubric(-1), PerCriterionGrader(model=at(server)))
     assert report.score is None
     assert "Truncated" in report.report[0].error
 
@@ -109,10 +109,10 @@ async def test_labels_are_asked_for_and_checked(serve: Any) -> None:
     assert server.requests[0].body["response_format"]["json_schema"]["name"] == "ChoiceOutput"
 
 
-async def test_labels_never_on_offer_are_an_error(partial_report: Any, serve: Any) -> None:
+async def test_labels_never_on_offer_are_an_error(grade_partially: Any, serve: Any) -> None:
     """After two tries."""
     server = serve('{"explanation": "so", "choice": "cool"}')
-    report = await partial_report(Rubric([SCALE]), PerCriterionGrader(model=at(server)))
+    report = await grade_partially(Rubric([SCALE]), PerCriterionGrader(model=at(server)))
     assert report.report[0].error.startswith("OffMenu")
 
 

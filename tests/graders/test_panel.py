@@ -62,10 +62,10 @@ def verdict(word: str) -> Score:
     ],
 )
 async def test_rules(
-    rubric_of: Any, rule: Any, weight: float, answers: list[str], value: float, apart: float
+    make_rubric: Any, rule: Any, weight: float, answers: list[str], value: float, apart: float
 ) -> None:
     """A tie gives the lower score. If one of three judges differs, two of three pairs differ."""
-    report = await rubric_of(weight).grade("x", judge=Panel(judges(*answers), rule=rule))
+    report = await make_rubric(weight).grade("x", judge=Panel(judges(*answers), rule=rule))
     [line] = report.report
     assert line.value == pytest.approx(value)
     assert line.disagreement == pytest.approx(apart)
@@ -75,18 +75,18 @@ async def test_rules(
 @pytest.mark.parametrize(
     ("rule", "value"), [("majority", 0.0), ("mean", pytest.approx(0.4)), ("worst", 0.0)]
 )
-async def test_weights_of_judges(rubric_of: Any, rule: Any, value: Any) -> None:
+async def test_weights_of_judges(make_rubric: Any, rule: Any, value: Any) -> None:
     """With weights 3, 1 and 1 the first judge is the majority, and the mean is (1 + 1) / 5."""
     panel = Panel(judges("UNMET", "MET", "MET"), rule=rule, weights=[3, 1, 1])
-    assert (await rubric_of(1).grade("x", judge=panel)).report[0].value == value
+    assert (await make_rubric(1).grade("x", judge=panel)).report[0].value == value
 
 
-async def test_a_line_lists_the_votes(rubric_of: Any) -> None:
+async def test_a_line_lists_the_votes(make_rubric: Any) -> None:
     """Votes are listed by name, and they survive writing the report and reading it back."""
     panel = Panel(
         {"strict": judges("UNMET")[0], "kind": judges("MET")[0], "third": judges(DOWN)[0]}
     )
-    report = await rubric_of(1).grade("x", judge=panel)
+    report = await make_rubric(1).grade("x", judge=panel)
     [line] = report.report
     assert [(vote.name, vote.verdict, vote.error) for vote in line.lines] == [
         ("strict", "UNMET", None),
@@ -110,62 +110,62 @@ async def test_a_vote_is_a_line_of_its_voter() -> None:
     assert [vote.passed for vote in line.lines] == [False, True]
 
 
-async def test_judges_without_names_are_called_by_their_model(rubric_of: Any) -> None:
+async def test_judges_without_names_are_called_by_their_model(make_rubric: Any) -> None:
     """Equal names are numbered."""
-    report = await rubric_of(1).grade("x", judge=Panel(judges("MET", "MET")))
+    report = await make_rubric(1).grade("x", judge=Panel(judges("MET", "MET")))
     assert [vote.name for vote in report.report[0].lines] == ["FakeModel", "FakeModel_2"]
 
 
-async def test_a_failed_judge_is_named_and_the_others_count(rubric_of: Any) -> None:
+async def test_a_failed_judge_is_named_and_the_others_count(make_rubric: Any) -> None:
     """The reason counts two of the two judges that answered, not two of three."""
-    report = await rubric_of(1).grade("x", judge=Panel(judges("MET", DOWN, "MET")))
+    report = await make_rubric(1).grade("x", judge=Panel(judges("MET", DOWN, "MET")))
     [line] = report.report
     assert (line.value, line.disagreement, report.scored) == (1.0, 0.0, True)
     assert line.reason.startswith("2 of 2 judges, 1 failed (FakeModel_2: ConnectionError: down): ")
 
 
-async def test_a_judge_that_fails_on_one_criterion_counts_on_the_others(rubric_of: Any) -> None:
+async def test_a_judge_that_fails_on_one_criterion_counts_on_the_others(make_rubric: Any) -> None:
     """Two judges answer the first criterion, and one answers the second."""
     half = PerCriterionGrader(FakeModel(lambda s, u: "MET" if "Holds 1" in u else DOWN))
-    report = await rubric_of(1, 1).grade("x", judge=Panel([half, *judges("UNMET")], rule="mean"))
+    report = await make_rubric(1, 1).grade("x", judge=Panel([half, *judges("UNMET")], rule="mean"))
     assert [line.value for line in report.report] == [0.5, 0.0]
     assert [line.disagreement for line in report.report] == [1.0, None]
 
 
-async def test_no_judge_answered(rubric_of: Any, partial_report: Any) -> None:
+async def test_no_judge_answered(make_rubric: Any, grade_partially: Any) -> None:
     """The line has an error and no value, and still lists the votes."""
-    report = await partial_report(rubric_of(-1), Panel(judges(DOWN, DOWN)))
+    report = await grade_partially(make_rubric(-1), Panel(judges(DOWN, DOWN)))
     [line] = report.report
     assert (line.value, report.score, len(line.lines)) == (None, None, 2)
     assert line.error.startswith("JudgeError: 0 of 2 judges answered (FakeModel: ConnectionError")
 
 
-async def test_a_quorum(rubric_of: Any, partial_report: Any) -> None:
+async def test_a_quorum(make_rubric: Any, grade_partially: Any) -> None:
     """One answer of three is too few for a quorum of two."""
-    report = await partial_report(rubric_of(1), Panel(judges("MET", DOWN, DOWN), quorum=2))
+    report = await grade_partially(make_rubric(1), Panel(judges("MET", DOWN, DOWN), quorum=2))
     assert "1 of 3 judges answered, but 2 are needed" in report.report[0].error
-    enough = await rubric_of(1).grade("x", Panel(judges("MET", "MET", DOWN), quorum=2))
+    enough = await make_rubric(1).grade("x", Panel(judges("MET", "MET", DOWN), quorum=2))
     assert enough.score == 1.0
 
 
-async def test_raise_is_for_criteria_without_an_answer(rubric_of: Any) -> None:
+async def test_raise_is_for_criteria_without_an_answer(make_rubric: Any) -> None:
     """One judge may fail; if all fail, the error names the criterion."""
-    rubric = rubric_of(1, on_error="raise")
+    rubric = make_rubric(1, on_error="raise")
     assert (await rubric.grade("x", judge=Panel(judges("MET", DOWN)))).score == 1.0
     with pytest.raises(JudgeError, match=r"'holds_1' has no answer: .*0 of 1 judges"):
         await rubric.grade("x", judge=Panel(judges(DOWN)))
 
 
-async def test_grading_without_a_rubric_keeps_the_votes(rubric_of: Any) -> None:
+async def test_grading_without_a_rubric_keeps_the_votes(make_rubric: Any) -> None:
     """`grade()` of the panel itself keeps disagreement and lines."""
-    report = await Panel(judges("MET", "UNMET")).grade("x", list(rubric_of(1).criteria))
+    report = await Panel(judges("MET", "UNMET")).grade("x", list(make_rubric(1).criteria))
     assert (report.report[0].disagreement, len(report.report[0].lines)) == (1.0, 2)
 
 
-async def test_panels_of_panels(rubric_of: Any) -> None:
+async def test_panels_of_panels(make_rubric: Any) -> None:
     """Any grader can be a judge; the votes of the inner panel are lines below its own vote."""
     inner = Panel(judges("MET", "MET", "UNMET"))
-    report = await rubric_of(1).grade("x", judge=Panel([inner, *judges("MET")]))
+    report = await make_rubric(1).grade("x", judge=Panel([inner, *judges("MET")]))
     [line] = report.report
     assert (line.value, line.disagreement) == (1.0, 0.0)
     assert [vote.disagreement for vote in line.lines] == [pytest.approx(2 / 3), None]
@@ -242,17 +242,17 @@ async def test_a_veto_passes_by_its_verdict() -> None:
 # Samples
 
 
-async def test_samples_vote(rubric_of: Any) -> None:
+async def test_samples_vote(make_rubric: Any) -> None:
     """3 of 5 say MET, so 3 · 2 of 10 pairs differ."""
     model = FakeModel(["MET", "UNMET", "MET", "UNMET", "MET"])
-    report = await rubric_of(1).grade("x", judge=Samples(PerCriterionGrader(model), 5))
+    report = await make_rubric(1).grade("x", judge=Samples(PerCriterionGrader(model), 5))
     [line] = report.report
     assert (line.value, line.disagreement) == (1.0, pytest.approx(0.6))
     assert [vote.name for vote in line.lines] == [f"sample {n}" for n in range(1, 6)]
     assert line.reason.startswith("3 of 5 samples: ")
 
 
-async def test_samples_of_a_custom_judge(rubric_of: Any) -> None:
+async def test_samples_of_a_custom_judge(make_rubric: Any) -> None:
     """It is asked once per sample, without changed options."""
 
     class Wavering(Autograder):
@@ -262,7 +262,7 @@ async def test_samples_of_a_custom_judge(rubric_of: Any) -> None:
             self.asked += 1
             return [self.asked % 2 == 0 for _ in rubric]
 
-    report = await rubric_of(1).grade("x", judge=Samples(Wavering(), 4, rule="mean"))
+    report = await make_rubric(1).grade("x", judge=Samples(Wavering(), 4, rule="mean"))
     assert report.score == 0.5
 
 
@@ -324,10 +324,10 @@ async def test_not_applicable_stays_last() -> None:
     assert "\nyes\nno\nN/A\n</choices>" in model.calls[1][1]
 
 
-async def test_a_split_between_orders_is_a_half(rubric_of: Any) -> None:
+async def test_a_split_between_orders_is_a_half(make_rubric: Any) -> None:
     """A split also fails a required criterion."""
     swapped = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
-    assert (await rubric_of(1).grade("x", judge=swapped)).score == 0.5
+    assert (await make_rubric(1).grade("x", judge=swapped)).score == 0.5
     veto = Rubric([Criterion(requirement="Is safe", required=True)])
     swapped = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
     assert (await veto.grade("x", judge=swapped)).vetoed_by == ("is_safe",)
@@ -336,37 +336,37 @@ async def test_a_split_between_orders_is_a_half(rubric_of: Any) -> None:
 # One number for all
 
 
-async def test_numbers_for_the_whole_have_a_mean(rubric_of: Any) -> None:
+async def test_numbers_for_the_whole_have_a_mean(make_rubric: Any) -> None:
     """80, 60 and a failure have the mean 0.7, and the reason lists them."""
     panel = Panel(
         [RubricAsJudgeGrader(FakeModel(number)) for number in (80, 60, DOWN)], rule="mean"
     )
-    report = await rubric_of(3, 1).grade("x", judge=panel)
+    report = await make_rubric(3, 1).grade("x", judge=panel)
     assert (report.score, report.raw_score) == (pytest.approx(0.7), pytest.approx(2.8))
     assert report.reason.startswith(
         "FakeModel 0.8, FakeModel_2 0.6; 0.2 apart; 2 of 2 judges, 1 failed"
     )
 
 
-async def test_the_worst_number_without_normalising(rubric_of: Any) -> None:
+async def test_the_worst_number_without_normalising(make_rubric: Any) -> None:
     """60 of 100 on weights of 4 is 2.4."""
     two = [RubricAsJudgeGrader(FakeModel(number), normalize=False) for number in (80, 60)]
-    report = await rubric_of(3, 1).grade("x", judge=Panel(two, rule="worst"))
+    report = await make_rubric(3, 1).grade("x", judge=Panel(two, rule="worst"))
     assert (report.score, report.raw_score) == (pytest.approx(2.4), pytest.approx(2.4))
 
 
-async def test_no_number_at_all(rubric_of: Any, partial_report: Any) -> None:
+async def test_no_number_at_all(make_rubric: Any, grade_partially: Any) -> None:
     """Every line has the error."""
     panel = Panel([RubricAsJudgeGrader(FakeModel(DOWN))], rule="mean")
-    report = await partial_report(rubric_of(1, 1), panel)
+    report = await grade_partially(make_rubric(1, 1), panel)
     assert all("0 of 1 judges answered" in error for error in report.errors.values())
     assert len(report.errors) == 2
 
 
-async def test_orders_of_one_number_for_all(rubric_of: Any) -> None:
+async def test_orders_of_one_number_for_all(make_rubric: Any) -> None:
     """The second call lists the criteria from last to first."""
     model = FakeModel([80, 60])
-    report = await rubric_of(3, 1).grade("x", judge=Swapped(RubricAsJudgeGrader(model)))
+    report = await make_rubric(3, 1).grade("x", judge=Swapped(RubricAsJudgeGrader(model)))
     assert report.score == pytest.approx(0.7)
     assert ["weight 3] Holds 1\n2." in user for _, user in model.calls] == [True, False]
 
@@ -411,19 +411,19 @@ def test_invalid_arguments_are_refused(make: Any, error: type[Exception], words:
         make()
 
 
-async def test_normalize_and_length_penalty(rubric_of: Any) -> None:
+async def test_normalize_and_length_penalty(make_rubric: Any) -> None:
     """`normalize` comes from the first judge; a length penalty belongs to the panel."""
     raw = Panel([PerCriterionGrader(FakeModel("MET"), normalize=False)])
-    assert (await rubric_of(3, 1).grade("x", judge=raw)).score == 4.0
+    assert (await make_rubric(3, 1).grade("x", judge=raw)).score == 4.0
     penalty = LengthPenalty(free_budget=1, max_cap=2)
     long = Panel(judges("MET"), length_penalty=penalty)
-    assert (await rubric_of(3, 1).grade("two words", judge=long)).score == 0.5
+    assert (await make_rubric(3, 1).grade("two words", judge=long)).score == 0.5
 
 
 # What a sub-answer is
 
 
-async def test_the_answers_behind_a_line_say_what_they_are(rubric_of: Any) -> None:
+async def test_the_answers_behind_a_line_say_what_they_are(make_rubric: Any) -> None:
     """`sub_answer` does not depend on names, and it survives writing the report."""
     judge = PerCriterionGrader(FakeModel("MET"))
     graders = {
@@ -433,7 +433,7 @@ async def test_the_answers_behind_a_line_say_what_they_are(rubric_of: Any) -> No
         Cascade([judge, judge]): ["escalation", "escalation"],
     }
     for grader, kinds in graders.items():
-        report = await rubric_of(1).grade("x", judge=grader)
+        report = await make_rubric(1).grade("x", judge=grader)
         [line] = report.report
         assert line.sub_answer is None
         assert [answer.sub_answer for answer in line.lines] == kinds

@@ -37,11 +37,11 @@ class Own(Grader):
 # Anchors
 
 
-async def test_anchors_follow_the_system_prompt(rubric_of: Any) -> None:
+async def test_anchors_follow_the_system_prompt(make_rubric: Any) -> None:
     """Word for word the same for every criterion, and whole: query, response, reason, verdict."""
     model = FakeModel("MET")
     grader = Anchored(PerCriterionGrader(model, system_prompt="Judge."), [LONG_AGO])
-    await rubric_of(1, 1).grade("x", judge=grader)
+    await make_rubric(1, 1).grade("x", judge=grader)
     assert model.calls[0][0] == model.calls[1][0]
     assert model.calls[0][0].startswith("Judge.\n\n## Examples\n")
     assert model.calls[0][0].endswith(
@@ -90,12 +90,12 @@ async def test_an_anchor_cannot_imitate_the_prompt() -> None:
     assert "<criterion>Say MET" not in model.calls[0][0]
 
 
-async def test_anchors_of_anchored_graders_add_up(rubric_of: Any) -> None:
+async def test_anchors_of_anchored_graders_add_up(make_rubric: Any) -> None:
     """And reach the judges of a panel."""
     model = FakeModel("MET")
     inner = Anchored(PerCriterionGrader(model), [LONG_AGO])
     outer = Anchored(Panel([inner]), [Anchor("Is short", "No.", "MET")])
-    await rubric_of(1).grade("x", judge=outer)
+    await make_rubric(1).grade("x", judge=outer)
     assert ["Long ago." in model.calls[0][0], "No.\n" in model.calls[0][0]] == [True, True]
 
 
@@ -176,18 +176,18 @@ async def test_a_reference_cannot_imitate_the_prompt() -> None:
     )
 
 
-async def test_a_whole_number_by_a_reference(rubric_of: Any) -> None:
+async def test_a_whole_number_by_a_reference(make_rubric: Any) -> None:
     """A grader that gives one number for all may be inside."""
     model = FakeModel(80)
     grader = Referenced(RubricAsJudgeGrader(model), "four")
-    assert (await rubric_of(1).grade("x", judge=grader)).score == 0.8
+    assert (await make_rubric(1).grade("x", judge=grader)).score == 0.8
     assert "<reference>" in model.calls[0][1]
 
 
-async def test_a_grader_of_your_own_is_given_it(rubric_of: Any) -> None:
+async def test_a_grader_of_your_own_is_given_it(make_rubric: Any) -> None:
     """With the text, the query and the rollout's fields."""
     own = Own()
-    await rubric_of(1).grade("x", judge=Referenced(own), query="2 + 2?", answer="four")
+    await make_rubric(1).grade("x", judge=Referenced(own), query="2 + 2?", answer="four")
     assert own.given is not None
     assert (own.given.text, own.given.query, own.given.reference) == ("x", "2 + 2?", "four")
     assert own.given.fields["answer"] == "four"

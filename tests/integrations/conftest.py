@@ -1,4 +1,4 @@
-"""Rubrics and rows that the tests of several trainers share."""
+"""Rubrics for the tests of several trainers."""
 
 import pytest
 
@@ -21,12 +21,12 @@ def judge_is_down(completion):
 
 @pytest.fixture
 def rubric():
-    """Two checks worth 1 and 0.5."""
+    """Two checks, worth 1 and 0.5."""
     return Rubric([exact, short], weights=[1.0, 0.5], name="sums")
 
 
 @pytest.fixture
-def failing():
-    """As `rubric`, with a third that fails for completions with `judge me` in them."""
+def failing_rubric():
+    """Like `rubric`, with a third check that fails for completions that contain `judge me`."""
     checks = [exact, short, Criterion(check=judge_is_down, name="judged")]
     return Rubric(checks, weights=[1.0, 0.5, 1.0], name="sums")

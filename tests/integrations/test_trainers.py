@@ -49,13 +49,13 @@ class TestVerl:
         told = await score("gsm8k", "4", "4", {"question": "2+2?", "hard": True, "num_turns": 1})
         assert told["score"] == 1.0
 
-    async def test_a_missing_score_is_an_error_unless_said_otherwise(self, failing):
+    async def test_a_missing_score_is_an_error_unless_said_otherwise(self, failing_rubric):
         with pytest.raises(UnscoredError, match="the judge is down"):
-            await compute_score_of(failing)("gsm8k", "judge me", "4")
+            await compute_score_of(failing_rubric)("gsm8k", "judge me", "4")
 
-    async def test_every_sample_has_a_number_under_every_key(self, failing, caplog):
+    async def test_every_sample_has_a_number_under_every_key(self, failing_rubric, caplog):
         """One NaN would make all advantages of GDPO NaN, so a part without an answer is 0, and the log says why."""
-        score = compute_score_of(failing, unscored="zero")
+        score = compute_score_of(failing_rubric, unscored="zero")
         good, bad = await score("gsm8k", "4", "4"), await score("gsm8k", "judge me", "4")
         assert good.keys() == bad.keys()
         assert bad == {
@@ -78,23 +78,23 @@ class TestVerl:
         told = await compute_score("gsm8k", "4", "4", rubric=str(path), reward_router_address="x")
         assert told["exact"] == 1.0
 
-    def test_the_batch_form_fills_from_its_group(self, failing):
+    def test_the_batch_form_fills_from_its_group(self, failing_rubric):
         """The scored samples of question 0 are paid 2.5 and 1: the unscored one 1.75, whatever question 1 got.
 
         Both questions have the answer 4; the `index` that verl's data sets keep tells them apart.
         """
         infos = [{"index": 0}, {"index": 0}, {"index": 0}, {"index": 1}]
-        told = compute_scores_of(failing, unscored="group_mean")(
+        told = compute_scores_of(failing_rubric, unscored="group_mean")(
             ["m"] * 4, ["4", "judge me", "nothing right", "4"], ["4"] * 4, infos
         )
         assert [one["score"] for one in told] == [2.5, 1.75, 1.0, 2.5]
         assert [one["unscored"] for one in told] == [0, 1, 0, 0]
         assert [one["judged"] for one in told] == [1, 1, 1, 1]
 
-    def test_samples_whose_group_cannot_be_told_are_no_group(self, failing):
+    def test_samples_whose_group_cannot_be_told_are_no_group(self, failing_rubric):
         """Two prompts that share an answer would be merged."""
         with pytest.raises(RubricError, match="keep the question in it"):
-            compute_scores_of(failing, unscored="group_mean")(["m"], ["4"], ["4"])
+            compute_scores_of(failing_rubric, unscored="group_mean")(["m"], ["4"], ["4"])
 
     def test_the_remote_manager_gets_a_plain_function(self, tmp_path):
         """It refuses an async one."""
@@ -127,9 +127,11 @@ class TestOpenRlhf:
             "short": [1.0],
         }
 
-    def test_every_row_has_the_same_keys(self, failing):
+    def test_every_row_has_the_same_keys(self, failing_rubric):
         """Also one whose judge failed: it is paid 0, which `unscored` tells from a bad answer."""
-        told = reward_func_of(failing, unscored="zero")(["4", "judge me"], ["", ""], ["4", "4"])
+        told = reward_func_of(failing_rubric, unscored="zero")(
+            ["4", "judge me"], ["", ""], ["4", "4"]
+        )
         assert told["rewards"] == [2.5, 0.0]
         assert told["extra_logs"]["unscored"] == [0.0, 1.0]
         assert told["extra_logs"]["judged"] == [1.0, 0.0]
@@ -145,10 +147,10 @@ class TestOpenRlhf:
     def test_no_samples_are_no_rewards(self, rubric):
         assert reward_func_of(rubric)([], [], [])["rewards"] == []
 
-    def test_what_is_unscored_is_logged_where_it_is_seen(self, failing, caplog):
+    def test_what_is_unscored_is_logged_where_it_is_seen(self, failing_rubric, caplog):
         """OpenRLHF swallows the exception."""
         with pytest.raises(UnscoredError):
-            reward_func_of(failing)(["judge me"], [""], ["4"])
+            reward_func_of(failing_rubric)(["judge me"], [""], ["4"])
         assert "a rollout is unscored: judged: ConnectionError" in caplog.text
 
     @pytest.mark.parametrize(
@@ -190,18 +192,18 @@ class TestSlime:
     async def test_a_group_gets_a_list(self, rubric):
         assert await custom_rm_of(rubric)(None, [sample("4"), sample("5")]) == [1.5, 0.5]
 
-    async def test_a_dropped_sample_is_marked_and_shifts_nothing(self, failing):
+    async def test_a_dropped_sample_is_marked_and_shifts_nothing(self, failing_rubric):
         """It is paid the mean of 2.5 and 1.5."""
         samples = [sample("4"), sample("judge me"), sample("5")]
-        paid = await custom_rm_of(failing, unscored="drop")(None, samples)
+        paid = await custom_rm_of(failing_rubric, unscored="drop")(None, samples)
         assert paid == [2.5, 2.0, 1.5]
         assert [one.remove_sample for one in samples] == [False, True, False]
 
-    async def test_without_a_group_there_is_nothing_to_drop_it_from(self, failing):
+    async def test_without_a_group_there_is_nothing_to_drop_it_from(self, failing_rubric):
         with pytest.raises(
             RubricError, match="slime without --group-rm does not support unscored='drop'"
         ):
-            await custom_rm_of(failing, unscored="drop")(None, sample("4"))
+            await custom_rm_of(failing_rubric, unscored="drop")(None, sample("4"))
 
     async def test_checks_that_compare_see_the_group(self):
         def longest(completions):

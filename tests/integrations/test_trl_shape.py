@@ -55,9 +55,9 @@ def test_it_is_an_async_function_only_if_something_waits(rubric):
     assert (reward.__name__, as_trl_reward(rubric, name="other").__name__) == ("sums", "other")
 
 
-async def test_unscored_is_none_and_counted(failing, told, logging, caplog):
+async def test_unscored_is_none_and_counted(failing_rubric, told, logging, caplog):
     """Not 0, and the log says why."""
-    paid = as_trl_reward(failing)(["q"] * 2, ["4", "judge me"], answer=["4", "4"], **logging)
+    paid = as_trl_reward(failing_rubric)(["q"] * 2, ["4", "judge me"], answer=["4", "4"], **logging)
     assert paid == [2.5, None]
     assert told["metrics"]["sums/unscored"] == 0.5
     assert told["columns"]["sums/judged"] == [1.0, None]
@@ -65,9 +65,9 @@ async def test_unscored_is_none_and_counted(failing, told, logging, caplog):
     assert "1 of 2 rollouts are unscored" in caplog.text
 
 
-async def test_the_same_keys_are_logged_at_every_step(failing):
+async def test_the_same_keys_are_logged_at_every_step(failing_rubric):
     """Ranks gather them in turn, so one rank with a failure must log what one without logs; and each once."""
-    reward = as_trl_reward(failing, monitor=RewardMonitor(warn=print))
+    reward = as_trl_reward(failing_rubric, monitor=RewardMonitor(warn=print))
     logged = []
     for completions in (["4", "5"], ["judge me", "judge me again"]):
         metrics, columns = [], {}
@@ -88,13 +88,15 @@ async def test_the_same_keys_are_logged_at_every_step(failing):
     ("module", "says"),
     [(ModuleType("swift"), "ms-swift"), (ModuleType("trl"), r"TRL 1\.5\.2 .* install trl>=1\.6")],
 )
-async def test_a_trainer_that_takes_none_for_zero_is_refused(failing, monkeypatch, module, says):
+async def test_a_trainer_that_takes_none_for_zero_is_refused(
+    failing_rubric, monkeypatch, module, says
+):
     """Unless it is said what to pay instead: here the mean of 2.5 and 1."""
     module.__version__ = "1.5.2"
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with pytest.raises(RubricError, match=says):
-        as_trl_reward(failing)
-    reward = as_trl_reward(failing, unscored="group_mean")
+        as_trl_reward(failing_rubric)
+    reward = as_trl_reward(failing_rubric, unscored="group_mean")
     assert reward(["q"] * 3, ["4", "judge me", "nothing right"], answer=["4"] * 3) == [
         2.5,
         1.75,

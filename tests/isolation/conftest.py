@@ -1,4 +1,4 @@
-"""Pools with real processes, and ways to wait for them that need no sleep."""
+"""Pools of real processes, and ways to wait for them without sleeping."""
 
 import os
 import select
@@ -10,57 +10,57 @@ import pytest
 from assay.isolation import Pool
 
 PATIENCE = 60
-"""Seconds after which something that should have happened will not."""
+"""Seconds after which a test gives up waiting."""
 
 
 @pytest.fixture
 def pool():
-    """A pool of two workers, who can read what cloudpickle wrote from birth."""
+    """A pool of two workers that have imported cloudpickle."""
     with Pool(max_workers=2, preload=["cloudpickle"]) as made:
         yield made
 
 
 @pytest.fixture
-def lone():
-    """A pool of one worker, so that tasks follow each other."""
+def single_worker_pool():
+    """A pool of one worker, so that calls run one after the other."""
     with Pool(max_workers=1, preload=["cloudpickle"]) as made:
         yield made
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Runs a program in a fresh interpreter; gives what it printed, and fails if it did."""
+def run_script(tmp_path):
+    """Run a program in a new interpreter; return what it printed, and fail if it failed."""
 
     def run(code):
         script = tmp_path / "script.py"
         script.write_text(code)
-        # Some of these fork on purpose, of which newer Pythons warn.
+        # Some of these fork on purpose, and newer versions of Python warn about that.
         command = [sys.executable, "-W", "ignore::DeprecationWarning", script]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout.split()
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        assert (completed.returncode, completed.stderr) == (0, "")
+        return completed.stdout.split()
 
     return run
 
 
-class Whisper:
-    """A named pipe, by which a worker says that it has come so far."""
+class ReportPipe:
+    """A named pipe through which a worker reports its process ids."""
 
     def __init__(self, path):
         self.path = path
         os.mkfifo(path)
 
-    def heard(self):
-        """The process ids that were said; waits for them."""
+    def read_pids(self):
+        """Wait for the report, and return the process ids."""
         return [int(pid) for pid in self.path.read_text().split()]
 
 
 @pytest.fixture
-def whisper(tmp_path):
-    return Whisper(tmp_path / "whisper")
+def report_pipe(tmp_path):
+    return ReportPipe(tmp_path / "report")
 
 
-def _say_and_hang(path):
+def _report_and_hang(path):
     import os
     import time
 
@@ -70,23 +70,23 @@ def _say_and_hang(path):
 
 
 @pytest.fixture
-def say_and_hang():
-    """A function that says its process id and its template's in a whisper, then never ends."""
-    return _say_and_hang
+def report_and_hang():
+    """A function that reports its process id and that of its template, and then never returns."""
+    return _report_and_hang
 
 
-def _gone(pid):
+def _wait_for_end(pid):
     try:
-        watched = os.pidfd_open(int(pid))
+        process_fd = os.pidfd_open(int(pid))
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([watched], [], [], PATIENCE)[0])
+        return bool(select.select([process_fd], [], [], PATIENCE)[0])
     finally:
-        os.close(watched)
+        os.close(process_fd)
 
 
 @pytest.fixture
-def gone():
-    """Whether a process has ended; waits for it."""
-    return _gone
+def has_ended():
+    """Wait for a process, and return whether it has ended."""
+    return _wait_for_end

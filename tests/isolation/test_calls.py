@@ -73,7 +73,7 @@ class TestFunctions:
         """In a mapping, since `timeout` is the pool's."""
         assert pool.call(add, 1, timeout=60, keywords={"b": 2}).value == 3
 
-    def test_a_function_is_sent_to_a_worker_once(self, lone):
+    def test_a_function_is_sent_to_a_worker_once(self, single_worker_pool):
         """What it keeps in the worker is there at the next call."""
         seen = []
 
@@ -81,9 +81,13 @@ class TestFunctions:
             seen.append(x)
             return len(seen)
 
-        assert [lone.call(remember, 0, timeout=60).value for _ in range(3)] == [1, 2, 3]
+        assert [single_worker_pool.call(remember, 0, timeout=60).value for _ in range(3)] == [
+            1,
+            2,
+            3,
+        ]
 
-    def test_a_function_is_not_kept_alive(self, lone):
+    def test_a_function_is_not_kept_alive(self, single_worker_pool):
         """Nor what it holds."""
 
         class Large:
@@ -91,7 +95,10 @@ class TestFunctions:
 
         held = Large()
         gone = weakref.ref(held)
-        assert lone.call(lambda large=held: type(large).__name__, timeout=60).value == "Large"
+        assert (
+            single_worker_pool.call(lambda large=held: type(large).__name__, timeout=60).value
+            == "Large"
+        )
         del held
         gc.collect()
         assert gone() is None
@@ -120,14 +127,14 @@ class TestFunctions:
         with pytest.raises(TypeError, match=r"cannot be sent to a worker.*lock.*top of a module"):
             pool.submit(lambda: lock, timeout=1)
 
-    def test_a_name_that_is_not_there_is_raised_in_the_worker(self, lone):
+    def test_a_name_that_is_not_there_is_raised_in_the_worker(self, single_worker_pool):
         """Each time, as nothing was loaded."""
         for _ in range(2):
-            outcome = lone.call("no_such_module:f", timeout=60)
+            outcome = single_worker_pool.call("no_such_module:f", timeout=60)
             assert outcome.kind == "raised"
             assert outcome.message == "ModuleNotFoundError: No module named 'no_such_module'"
-        assert lone.call("os:no_such_function", timeout=60).kind == "raised"
-        assert lone.call("os:getpid", timeout=60).ok
+        assert single_worker_pool.call("os:no_such_function", timeout=60).kind == "raised"
+        assert single_worker_pool.call("os:getpid", timeout=60).ok
 
 
 class TestArguments:
@@ -137,9 +144,9 @@ class TestArguments:
         data = b"x" * size
         assert pool.call(lambda x: x + b"!", data, timeout=60).value == data + b"!"
 
-    def test_a_result_that_is_too_large_is_refused(self, lone):
+    def test_a_result_that_is_too_large_is_refused(self, single_worker_pool):
         """In the worker, with a sentence: this process need not hold it."""
-        outcome = lone.call(lambda: b"x" * (60 << 20), timeout=60)
+        outcome = single_worker_pool.call(lambda: b"x" * (60 << 20), timeout=60)
         assert outcome.kind == "raised"
         assert (
             "it returned a bytes of 83,886,093 characters that cannot be sent back"
@@ -193,15 +200,15 @@ class TestOutcomes:
         assert "forkserver.py" not in outcome.trace
 
     @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration])
-    def test_an_exception_of_any_kind(self, lone, error):
+    def test_an_exception_of_any_kind(self, single_worker_pool, error):
         """Also one that would end a process; the worker goes on."""
 
         def fails(kind):
             raise kind("x")
 
-        before = lone.call("os:getpid", timeout=60).value
-        assert lone.call(fails, error, timeout=60).message == f"{error.__name__}: x"
-        assert lone.call("os:getpid", timeout=60).value == before
+        before = single_worker_pool.call("os:getpid", timeout=60).value
+        assert single_worker_pool.call(fails, error, timeout=60).message == f"{error.__name__}: x"
+        assert single_worker_pool.call("os:getpid", timeout=60).value == before
 
     def test_a_value_that_cannot_be_sent_back(self, pool):
         """Is an error that says so."""
@@ -237,33 +244,34 @@ class TestOutcomes:
         ],
         ids=repr,
     )
-    def test_plain_data_comes_back_exactly(self, lone, value):
+    def test_plain_data_comes_back_exactly(self, single_worker_pool, value):
         """The same value of the same type, however nested."""
-        returned = lone.call(lambda value: value, value, timeout=60).value
+        returned = single_worker_pool.call(lambda value: value, value, timeout=60).value
         assert (returned, type(returned), repr(returned)) == (value, type(value), repr(value))
 
-    def test_a_nan_comes_back(self, lone):
+    def test_a_nan_comes_back(self, single_worker_pool):
         """Though it equals nothing."""
-        assert math.isnan(lone.call("builtins:float", "nan", timeout=60).value)
+        assert math.isnan(single_worker_pool.call("builtins:float", "nan", timeout=60).value)
 
-    def test_numbers_of_other_libraries_come_back_as_numbers(self, lone):
+    def test_numbers_of_other_libraries_come_back_as_numbers(self, single_worker_pool):
         """Whole ones as ints, all others as floats."""
         numpy = pytest.importorskip("numpy")
         numbers = [numpy.int64(3), numpy.float32(0.5), Fraction(1, 4), numpy.bool_(True)]
         returned = [
-            lone.call(lambda number: number, number, timeout=60).value for number in numbers
+            single_worker_pool.call(lambda number: number, number, timeout=60).value
+            for number in numbers
         ]
         assert returned == [3, 0.5, 0.25, 1]
         assert [type(number) for number in returned] == [int, float, float, float]
 
-    def test_nothing_that_a_worker_returns_is_unpickled(self, lone, tmp_path):
+    def test_nothing_that_a_worker_returns_is_unpickled(self, single_worker_pool, tmp_path):
         """An object that would run code when it is unpickled is refused in the worker."""
 
         class Hostile:
             def __reduce__(self):
                 return os.mkdir, (str(tmp_path / "made"),)
 
-        outcome = lone.call(Hostile, timeout=60)
+        outcome = single_worker_pool.call(Hostile, timeout=60)
         assert outcome.kind == "raised"
         assert "it returned a Hostile that cannot be sent back" in outcome.message
         assert not (tmp_path / "made").exists()

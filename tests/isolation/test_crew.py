@@ -26,12 +26,12 @@ class TestSize:
             assert all(task.result().ok for task in tasks)
             assert (pool.stats().workers, pool.stats().started) == (3, 3)
 
-    def test_it_shrinks_when_there_is_nothing_to_do(self, gone, monkeypatch):
+    def test_it_shrinks_when_there_is_nothing_to_do(self, has_ended, monkeypatch):
         """Down to none; and grows again."""
         monkeypatch.setattr("assay.isolation.pool.IDLE_SECONDS", 0.05)
         with Pool(max_workers=2) as pool:
             first = pid(pool)
-            assert gone(first)
+            assert has_ended(first)
             assert pid(pool) != first
 
     def test_it_has_a_worker_for_each_processor(self):
@@ -87,11 +87,11 @@ class TestPreload:
             while not pool.call(HAS_WAVE, "wave", timeout=60).value:
                 pass
 
-    def test_a_long_task_is_not_disturbed_by_more_modules(self, whisper, say_and_hang):
+    def test_a_long_task_is_not_disturbed_by_more_modules(self, report_pipe, report_and_hang):
         """It goes on to its end, in a worker that lacks them."""
         with Pool(max_workers=2) as pool:
-            long = pool.submit(say_and_hang, whisper.path, timeout=60)
-            whisper.heard()
+            long = pool.submit(report_and_hang, report_pipe.path, timeout=60)
+            report_pipe.read_pids()
             pool.preload("wave")
             while not pool.call(HAS_WAVE, "wave", timeout=60).value:
                 pass
@@ -182,18 +182,18 @@ class TestNoWorkers:
         assert "(TimeoutError: a worker was asked for, and never came)" in caplog.text
 
     @pytest.mark.slow
-    def test_a_template_that_hangs_is_replaced(self, monkeypatch, gone):
+    def test_a_template_that_hangs_is_replaced(self, monkeypatch, has_ended):
         """Here it is stopped; after a limit the task gets a worker of another."""
         with Pool(max_workers=1, recycle_after=1) as pool:
             template = pool.call("os:getppid", timeout=60).value
             monkeypatch.setattr("assay.isolation.process.LOAD_SECONDS", 5.0)
             os.kill(template, signal.SIGSTOP)
             assert pool.call("math:sqrt", 4, timeout=60).value == 2
-            assert gone(template)
+            assert has_ended(template)
 
-    def test_a_template_that_is_killed_while_nothing_runs(self, lone, gone):
+    def test_a_template_that_is_killed_while_nothing_runs(self, single_worker_pool, has_ended):
         """Is replaced when it is needed."""
-        template = lone.call("os:getppid", timeout=60).value
+        template = single_worker_pool.call("os:getppid", timeout=60).value
         os.kill(template, signal.SIGKILL)
-        assert gone(template)
-        assert lone.call("math:sqrt", 4, timeout=60).value == 2
+        assert has_ended(template)
+        assert single_worker_pool.call("math:sqrt", 4, timeout=60).value == 2

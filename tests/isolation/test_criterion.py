@@ -240,9 +240,9 @@ class TestConstruction:
         with pytest.raises(RubricError, match=r"'held' cannot be isolated.*lock"):
             Rubric([isolated(lambda completion: lock, name="held")])
 
-    def test_nothing_is_started_before_it_is_used(self, run):
+    def test_nothing_is_started_before_it_is_used(self, run_script):
         """No thread, no process."""
-        out = run(
+        out = run_script(
             "import threading\nfrom assay import Criterion, Rubric\n"
             "rubric = Rubric([Criterion(check=lambda completion: 1.0, isolate=True)])\n"
             "print(threading.active_count())\n"

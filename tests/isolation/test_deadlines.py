@@ -37,17 +37,17 @@ HANGS = {
 
 
 @pytest.mark.parametrize("name", HANGS)
-def test_whatever_hangs_is_stopped(lone, name):
+def test_whatever_hangs_is_stopped(single_worker_pool, name):
     """And the next task is done, by another worker."""
-    outcome = lone.call(HANGS[name], timeout=0.1)
+    outcome = single_worker_pool.call(HANGS[name], timeout=0.1)
     assert (outcome.ok, outcome.kind) == (False, "timeout")
     assert outcome.message == "TimeoutError: still working after 0.1 s, and stopped"
     assert outcome.seconds >= 0.1
-    assert lone.call(lambda: 5, timeout=60).value == 5
-    assert lone.stats().killed == 1
+    assert single_worker_pool.call(lambda: 5, timeout=60).value == 5
+    assert single_worker_pool.stats().killed == 1
 
 
-def test_an_async_function_that_hangs_is_stopped(lone):
+def test_an_async_function_that_hangs_is_stopped(single_worker_pool):
     """Asleep or at work."""
 
     async def hangs():
@@ -55,46 +55,46 @@ def test_an_async_function_that_hangs_is_stopped(lone):
 
         await asyncio.sleep(1000)
 
-    assert lone.call(hangs, timeout=0.1).kind == "timeout"
+    assert single_worker_pool.call(hangs, timeout=0.1).kind == "timeout"
 
 
-def test_a_hard_timeout_ends_what_has_time_left(lone):
+def test_a_hard_timeout_ends_what_has_time_left(single_worker_pool):
     """It counts from the start of the work, come what may."""
-    outcome = lone.call("time:sleep", 1000, timeout=1000, hard_timeout=0.1)
+    outcome = single_worker_pool.call("time:sleep", 1000, timeout=1000, hard_timeout=0.1)
     assert outcome.kind == "timeout"
     assert outcome.message.startswith("TimeoutError: not done 0.1 s after it began")
 
 
-def test_what_took_too_long_is_late_even_if_it_is_done(lone):
+def test_what_took_too_long_is_late_even_if_it_is_done(single_worker_pool):
     """Else it would depend on who looked first."""
-    outcome = lone.call("time:sleep", 0.11, timeout=0.1)
+    outcome = single_worker_pool.call("time:sleep", 0.11, timeout=0.1)
     assert (outcome.kind, outcome.value) == ("timeout", None)
 
 
 @pytest.mark.slow
-def test_waiting_in_the_queue_does_not_count(lone):
+def test_waiting_in_the_queue_does_not_count(single_worker_pool):
     """Twenty tasks of 0.1 s, one after another, with 1 s each."""
-    tasks = [lone.submit("time:sleep", 0.1, timeout=1) for _ in range(20)]
+    tasks = [single_worker_pool.submit("time:sleep", 0.1, timeout=1) for _ in range(20)]
     assert [task.result().kind for task in tasks] == [None] * 20
 
 
-def test_loading_a_function_does_not_count(lone, tmp_path, monkeypatch):
+def test_loading_a_function_does_not_count(single_worker_pool, tmp_path, monkeypatch):
     """Nor does importing what its arguments are made of."""
     monkeypatch.syspath_prepend(tmp_path)
     slow = "import time\ntime.sleep(0.3)\n"
     (tmp_path / "slow_to_import.py").write_text(f"{slow}def answer(thing=None): return 42\n")
     (tmp_path / "slow_argument.py").write_text(f"{slow}class Thing: pass\n")
     thing = __import__("slow_argument").Thing()
-    assert lone.call("slow_to_import:answer", thing, timeout=0.2).value == 42
+    assert single_worker_pool.call("slow_to_import:answer", thing, timeout=0.2).value == 42
 
 
-def test_a_function_that_never_loads_is_given_up(lone, tmp_path, monkeypatch):
+def test_a_function_that_never_loads_is_given_up(single_worker_pool, tmp_path, monkeypatch):
     """After a limit of its own."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "never_loads.py").write_text("import time\ntime.sleep(1000)\n")
-    assert lone.call("math:sqrt", 4, timeout=60).ok
+    assert single_worker_pool.call("math:sqrt", 4, timeout=60).ok
     monkeypatch.setattr(process, "LOAD_SECONDS", 0.1)
-    outcome = lone.call("never_loads:f", timeout=1000)
+    outcome = single_worker_pool.call("never_loads:f", timeout=1000)
     assert outcome.kind == "timeout"
     assert outcome.message == "TimeoutError: never_loads:f was not loaded within 0.1 s"
 

@@ -13,48 +13,50 @@ def killed_by(number):
 
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"])
-def test_a_crash_is_an_outcome_that_names_the_signal(lone, name):
+def test_a_crash_is_an_outcome_that_names_the_signal(single_worker_pool, name):
     """And is not tried again."""
-    outcome = lone.call(killed_by(signal.Signals[name]), timeout=60)
+    outcome = single_worker_pool.call(killed_by(signal.Signals[name]), timeout=60)
     assert (outcome.kind, outcome.value) == ("crashed", None)
     assert outcome.message == f"RuntimeError: the worker died of {name}"
-    assert lone.call(lambda: 5, timeout=60).value == 5
-    assert lone.stats().started == 2
+    assert single_worker_pool.call(lambda: 5, timeout=60).value == 5
+    assert single_worker_pool.stats().started == 2
 
 
-def test_a_real_crash(lone):
+def test_a_real_crash(single_worker_pool):
     """In C, by reading where nothing is."""
-    outcome = lone.call("ctypes:string_at", 0, timeout=60)
+    outcome = single_worker_pool.call("ctypes:string_at", 0, timeout=60)
     assert (outcome.kind, outcome.message) == (
         "crashed",
         "RuntimeError: the worker died of SIGSEGV",
     )
 
 
-def test_a_worker_that_ends_itself(lone):
+def test_a_worker_that_ends_itself(single_worker_pool):
     """With the status it gave."""
-    outcome = lone.call("os:_exit", 3, timeout=60)
+    outcome = single_worker_pool.call("os:_exit", 3, timeout=60)
     assert outcome.kind == "crashed"
     assert outcome.message == "RuntimeError: the worker ended itself, with exit status 3"
 
 
-def test_a_worker_that_closes_its_pipe(lone):
+def test_a_worker_that_closes_its_pipe(single_worker_pool):
     """It cannot answer any more; that is found out."""
-    outcome = lone.call("os:closerange", 3, 100, timeout=60)
+    outcome = single_worker_pool.call("os:closerange", 3, 100, timeout=60)
     assert outcome.kind == "crashed"
-    assert lone.call(lambda: 5, timeout=60).value == 5
+    assert single_worker_pool.call(lambda: 5, timeout=60).value == 5
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGHUP"])
-def test_what_is_killed_each_time_has_crashed(lone, name):
+def test_what_is_killed_each_time_has_crashed(single_worker_pool, name):
     """After a second try: the first might have been an accident."""
-    outcome = lone.call(killed_by(signal.Signals[name]), timeout=60)
+    outcome = single_worker_pool.call(killed_by(signal.Signals[name]), timeout=60)
     assert outcome.kind == "crashed"
     assert f"ended by {name}, and so was a second one" in outcome.message
-    assert lone.stats().started == 2
+    assert single_worker_pool.stats().started == 2
 
 
-def test_a_task_whose_worker_is_killed_from_outside_is_done_by_another(lone, tmp_path):
+def test_a_task_whose_worker_is_killed_from_outside_is_done_by_another(
+    single_worker_pool, tmp_path
+):
     """Once more, from the start."""
     done_before = tmp_path / "done_before"
 
@@ -67,44 +69,48 @@ def test_a_task_whose_worker_is_killed_from_outside_is_done_by_another(lone, tmp
             os.kill(os.getpid(), signal.SIGKILL)
         return "done"
 
-    assert lone.call(killed_the_first_time, done_before, timeout=60).value == "done"
+    assert single_worker_pool.call(killed_the_first_time, done_before, timeout=60).value == "done"
 
 
-def test_the_worker_of_a_task_is_killed_in_the_middle(lone, whisper, say_and_hang):
+def test_the_worker_of_a_task_is_killed_in_the_middle(
+    single_worker_pool, report_pipe, report_and_hang
+):
     """By hand, twice."""
-    task = lone.submit(say_and_hang, whisper.path, timeout=60)
+    task = single_worker_pool.submit(report_and_hang, report_pipe.path, timeout=60)
     for _ in range(2):
-        worker, _template = whisper.heard()
+        worker, _template = report_pipe.read_pids()
         os.kill(worker, signal.SIGKILL)
     assert task.result().kind == "crashed"
-    assert lone.call(lambda: 5, timeout=60).value == 5
+    assert single_worker_pool.call(lambda: 5, timeout=60).value == 5
 
 
-def test_the_template_is_killed_in_the_middle_of_a_task(lone, whisper, say_and_hang, gone):
+def test_the_template_is_killed_in_the_middle_of_a_task(
+    single_worker_pool, report_pipe, report_and_hang, has_ended
+):
     """Its workers go with it; the task is begun once more, by a worker of a new one."""
-    task = lone.submit(say_and_hang, whisper.path, timeout=60)
+    task = single_worker_pool.submit(report_and_hang, report_pipe.path, timeout=60)
     seen = []
     for _ in range(2):
-        worker, template = whisper.heard()
+        worker, template = report_pipe.read_pids()
         os.kill(template, signal.SIGKILL)
-        assert gone(worker)
-        assert gone(template)
+        assert has_ended(worker)
+        assert has_ended(template)
         seen += [worker, template]
     assert len(set(seen)) == 4
     outcome = task.result()
     assert outcome.kind == "lost"
     assert outcome.message == "RuntimeError: its worker was lost, and so was a second one"
-    assert lone.call(lambda: 5, timeout=60).value == 5
+    assert single_worker_pool.call(lambda: 5, timeout=60).value == 5
 
 
-def test_an_idle_worker_that_dies_costs_nobody_anything(lone):
+def test_an_idle_worker_that_dies_costs_nobody_anything(single_worker_pool):
     """Its next task is done by another, and counts as begun once."""
     for _ in range(3):
-        os.kill(lone.call("os:getpid", timeout=60).value, signal.SIGKILL)
-        assert lone.call(lambda: 5, timeout=60).value == 5
+        os.kill(single_worker_pool.call("os:getpid", timeout=60).value, signal.SIGKILL)
+        assert single_worker_pool.call(lambda: 5, timeout=60).value == 5
 
 
-def test_what_a_worker_has_started_ends_with_it(lone, whisper, gone):
+def test_what_a_worker_has_started_ends_with_it(single_worker_pool, report_pipe, has_ended):
     """Else a hanging compiler would outlive its deadline."""
 
     def starts_another(path):
@@ -115,16 +121,16 @@ def test_what_a_worker_has_started_ends_with_it(lone, whisper, gone):
         path.write_text(str(child.pid))
         time.sleep(1000)
 
-    task = lone.submit(starts_another, whisper.path, timeout=0.2)
-    [child] = whisper.heard()
+    task = single_worker_pool.submit(starts_another, report_pipe.path, timeout=0.2)
+    [child] = report_pipe.read_pids()
     assert task.result().kind == "timeout"
-    assert gone(child)
+    assert has_ended(child)
 
 
 class TestMemory:
-    def test_too_much_is_an_outcome_of_its_own(self, lone):
+    def test_too_much_is_an_outcome_of_its_own(self, single_worker_pool):
         """Neither a crash nor a zero."""
-        outcome = lone.call(lambda: len(b"x" * (2 << 30)), timeout=60)
+        outcome = single_worker_pool.call(lambda: len(b"x" * (2 << 30)), timeout=60)
         assert outcome.kind == "memory"
         assert outcome.message.startswith(
             "MemoryError: it needed more than the 1,073,741,824 bytes"
@@ -162,7 +168,7 @@ class TestMemory:
             assert pool.stats().recycled == 1
 
 
-def test_a_worker_with_a_thread_left_behind_is_replaced(lone):
+def test_a_worker_with_a_thread_left_behind_is_replaced(single_worker_pool):
     """It would take time from the tasks that follow."""
 
     def leaves_a_thread():
@@ -173,4 +179,7 @@ def test_a_worker_with_a_thread_left_behind_is_replaced(lone):
         threading.Thread(target=time.sleep, args=[1000], daemon=True).start()
         return os.getpid()
 
-    assert lone.call(leaves_a_thread, timeout=60).value != lone.call("os:getpid", timeout=60).value
+    assert (
+        single_worker_pool.call(leaves_a_thread, timeout=60).value
+        != single_worker_pool.call("os:getpid", timeout=60).value
+    )

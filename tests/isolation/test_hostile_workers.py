@@ -17,7 +17,7 @@ def pool():
 
 
 @pytest.fixture
-def lone():
+def single_worker_pool():
     with Pool(max_workers=1, preload=["cloudpickle", __name__]) as made:
         yield made
 
@@ -62,7 +62,7 @@ def children_of(pid):
         return set()
 
 
-def test_three_hundred_tasks_of_which_some_fork(pool, gone):
+def test_three_hundred_tasks_of_which_some_fork(pool, has_ended):
     """Each gets its own value, each ends, and no process is left."""
     codes = ["", "", *FORKS.values()]
     template = pool.call("os:getppid", timeout=60).value
@@ -72,37 +72,43 @@ def test_three_hundred_tasks_of_which_some_fork(pool, gone):
     assert wrong == []
     left = children_of(template)
     pool.close()
-    assert all(gone(pid) for pid in (template, *left))
+    assert all(has_ended(pid) for pid in (template, *left))
 
 
 @pytest.mark.parametrize("name", FORKS)
-def test_a_task_that_forks_gets_its_own_value(lone, name):
+def test_a_task_that_forks_gets_its_own_value(single_worker_pool, name):
     """And so does the next one, whoever else holds the pipe."""
-    assert lone.call(obey, FORKS[name], "first", timeout=60).value == "first"
-    assert [lone.call(obey, "", n, timeout=60).value for n in range(5)] == [0, 1, 2, 3, 4]
+    assert single_worker_pool.call(obey, FORKS[name], "first", timeout=60).value == "first"
+    assert [single_worker_pool.call(obey, "", n, timeout=60).value for n in range(5)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
-def test_the_exit_status_of_a_forked_child_is_its_own(lone):
+def test_the_exit_status_of_a_forked_child_is_its_own(single_worker_pool):
     """A child that leaves the function ends with the status that it asked for."""
     code = "if os.fork() == 0: sys.exit(7)\nif os.waitstatus_to_exitcode(os.wait()[1]) != 7: raise ValueError"
-    assert lone.call(obey, code, "ok", timeout=60).value == "ok"
+    assert single_worker_pool.call(obey, code, "ok", timeout=60).value == "ok"
 
 
-def test_a_worker_whose_child_goes_on_without_it(lone):
+def test_a_worker_whose_child_goes_on_without_it(single_worker_pool):
     """Has ended itself, and the child cannot answer for it."""
-    outcome = lone.call(obey, "if os.fork(): os._exit(0)", "child", timeout=60)
+    outcome = single_worker_pool.call(obey, "if os.fork(): os._exit(0)", "child", timeout=60)
     assert (outcome.kind, outcome.value) == ("crashed", None)
-    assert lone.call(obey, "", 5, timeout=60).value == 5
+    assert single_worker_pool.call(obey, "", 5, timeout=60).value == 5
 
 
-def test_busy_children_do_not_put_the_deadline_off(lone):
+def test_busy_children_do_not_put_the_deadline_off(single_worker_pool):
     """They take the processor from the process that is watched."""
     code = "for _ in range(6):\n if os.fork() == 0:\n  while True: pass\nwhile True: pass"
-    assert lone.call(obey, code, 0, timeout=0.1).kind == "timeout"
-    assert lone.call(obey, "", 5, timeout=60).value == 5
+    assert single_worker_pool.call(obey, code, 0, timeout=0.1).kind == "timeout"
+    assert single_worker_pool.call(obey, "", 5, timeout=60).value == 5
 
 
-def test_a_daemon_ends_with_its_worker(lone, whisper, gone):
+def test_a_daemon_ends_with_its_worker(single_worker_pool, report_pipe, has_ended):
     """Though it has left the worker's process group."""
 
     def leaves_a_daemon(path):
@@ -118,23 +124,26 @@ def test_a_daemon_ends_with_its_worker(lone, whisper, gone):
         os.wait()
         time.sleep(1000)
 
-    task = lone.submit(leaves_a_daemon, whisper.path, timeout=0.5)
-    [daemon] = whisper.heard()
+    task = single_worker_pool.submit(leaves_a_daemon, report_pipe.path, timeout=0.5)
+    [daemon] = report_pipe.read_pids()
     assert task.result().kind == "timeout"
-    assert gone(daemon)
+    assert has_ended(daemon)
 
 
-def test_no_zombie_is_left_while_the_pool_goes_on(lone, gone):
+def test_no_zombie_is_left_while_the_pool_goes_on(single_worker_pool, has_ended):
     """The template waits for what workers leave behind."""
-    template = lone.call("os:getppid", timeout=60).value
+    template = single_worker_pool.call("os:getppid", timeout=60).value
     for _ in range(5):
-        assert lone.call(obey, FORKS["leaves a daemon"], 1, timeout=60).value == 1
-        assert lone.call(obey, FORKS["returns in four processes"], 1, timeout=60).value == 1
-    worker = lone.call("os:getpid", timeout=60).value
+        assert single_worker_pool.call(obey, FORKS["leaves a daemon"], 1, timeout=60).value == 1
+        assert (
+            single_worker_pool.call(obey, FORKS["returns in four processes"], 1, timeout=60).value
+            == 1
+        )
+    worker = single_worker_pool.call("os:getpid", timeout=60).value
     for child in children_of(template) - {worker}:
-        assert gone(child)
+        assert has_ended(child)
     while children_of(template) != {worker}:
-        assert lone.call("os:getpid", timeout=60).value == worker
+        assert single_worker_pool.call("os:getpid", timeout=60).value == worker
 
 
 def pipe_of_this_worker():
@@ -191,29 +200,29 @@ LIE = b'[["value", 0.0, false], "lie"]'
         "bytes",
     ],
 )
-def test_a_worker_that_says_something_unexpected_is_ended(lone, kind, token, said):
+def test_a_worker_that_says_something_unexpected_is_ended(single_worker_pool, kind, token, said):
     """Its task is asked again, and has crashed when that ends the same way; the next one is right."""
-    outcome = lone.call(answers_itself, kind, token, said, "value", timeout=60)
+    outcome = single_worker_pool.call(answers_itself, kind, token, said, "value", timeout=60)
     assert (outcome.kind, outcome.value) == ("crashed", None)
     assert outcome.message.startswith("RuntimeError: its worker was ended since it")
     assert outcome.message.endswith("and so was a second one")
-    assert lone.call(obey, "", 5, timeout=60).value == 5
-    assert lone.stats().killed == 2
+    assert single_worker_pool.call(obey, "", 5, timeout=60).value == 5
+    assert single_worker_pool.stats().killed == 2
 
 
-def test_a_message_without_end_is_not_waited_for(lone):
+def test_a_message_without_end_is_not_waited_for(single_worker_pool):
     """A length beyond any answer is junk, and costs this process no memory."""
 
     def announces():
         pipe, _ = pipe_of_this_worker()
         pipe.sendall(protocol.HEAD.pack(protocol.ANSWER, protocol.NO_TOKEN, 1 << 60))
 
-    outcome = lone.call(announces, timeout=60)
+    outcome = single_worker_pool.call(announces, timeout=60)
     assert outcome.kind == "crashed"
     assert "it said more than it may" in outcome.message
 
 
-def test_an_answer_is_no_answer_to_the_next_task(lone, tmp_path):
+def test_an_answer_is_no_answer_to_the_next_task(single_worker_pool, tmp_path):
     """A token is good for one task: a worker that repeats its last answer is ended, and the task done by another."""
 
     def repeats_the_last_answer(value, first_time):
@@ -226,12 +235,15 @@ def test_an_answer_is_no_answer_to_the_next_task(lone, tmp_path):
         last.append(protocol.encode_message(protocol.ANSWER, LIE, token=token))
         return value
 
-    values = [lone.call(repeats_the_last_answer, n, tmp_path, timeout=60).value for n in range(6)]
+    values = [
+        single_worker_pool.call(repeats_the_last_answer, n, tmp_path, timeout=60).value
+        for n in range(6)
+    ]
     assert values == [*range(6)]
-    assert lone.stats().killed == 5
+    assert single_worker_pool.stats().killed == 5
 
 
-def test_what_an_idle_worker_says_is_heard_by_no_task(lone, whisper):
+def test_what_an_idle_worker_says_is_heard_by_no_task(single_worker_pool, report_pipe):
     """The worker is replaced before it is given the next one."""
 
     def talks_later(path):
@@ -247,15 +259,15 @@ def test_what_an_idle_worker_says_is_heard_by_no_task(lone, whisper):
         signal.signal(signal.SIGUSR1, talk)
         return os.getpid()
 
-    worker = lone.call(talks_later, whisper.path, timeout=60).value
+    worker = single_worker_pool.call(talks_later, report_pipe.path, timeout=60).value
     os.kill(worker, signal.SIGUSR1)
     # The signal is handled when the worker is woken, at the latest by its next task.
-    assert lone.call(obey, "", 5, timeout=60).value == 5
-    assert lone.call(obey, "", 6, timeout=60).value == 6
+    assert single_worker_pool.call(obey, "", 5, timeout=60).value == 5
+    assert single_worker_pool.call(obey, "", 6, timeout=60).value == 6
 
 
 @pytest.mark.parametrize("told", [(1e9, 1e9, 10**9), (-1e9, -1e9, -1), ("a", None, [])], ids=str)
-def test_a_worker_cannot_talk_a_deadline_away(lone, told):
+def test_a_worker_cannot_talk_a_deadline_away(single_worker_pool, told):
     """What it says of its own working time, before and after, is checked against the kernel's count."""
 
     def lies(told):
@@ -270,14 +282,17 @@ def test_a_worker_cannot_talk_a_deadline_away(lone, told):
             lambda *_, **__: told[0],
         )
 
-    first = lone.call(lies, told, timeout=60)
+    first = single_worker_pool.call(lies, told, timeout=60)
     assert first.ok or first.kind in ("crashed", "timeout")
-    assert lone.call(obey, "while True: pass", 0, timeout=0.2).kind in ("timeout", "crashed")
-    lone.call("os:abort", timeout=60)
-    assert lone.call(obey, "", 5, timeout=60).value == 5
+    assert single_worker_pool.call(obey, "while True: pass", 0, timeout=0.2).kind in (
+        "timeout",
+        "crashed",
+    )
+    single_worker_pool.call("os:abort", timeout=60)
+    assert single_worker_pool.call(obey, "", 5, timeout=60).value == 5
 
 
-def test_an_answer_that_never_ends_is_not_waited_for(lone, monkeypatch):
+def test_an_answer_that_never_ends_is_not_waited_for(single_worker_pool, monkeypatch):
     """The deadline holds while bytes keep coming."""
     monkeypatch.setattr("assay.isolation.process.DELIVERY_SECONDS", 0.2)
 
@@ -287,8 +302,8 @@ def test_an_answer_that_never_ends_is_not_waited_for(lone, monkeypatch):
         while True:
             pipe.sendall(b" ")
 
-    assert lone.call(drips, timeout=0.2).kind == "timeout"
-    assert lone.call(obey, "", 5, timeout=60).value == 5
+    assert single_worker_pool.call(drips, timeout=0.2).kind == "timeout"
+    assert single_worker_pool.call(obey, "", 5, timeout=60).value == 5
 
 
 def test_a_fresh_process_for_every_task():

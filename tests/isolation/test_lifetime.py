@@ -25,7 +25,7 @@ def pids_of(pool):
 
 
 class TestOneProcess:
-    def test_a_closed_pool_leaves_no_process_and_no_thread(self, gone):
+    def test_a_closed_pool_leaves_no_process_and_no_thread(self, has_ended):
         """When `close` returns there is none."""
         before = own_threads()
         pool = Pool(max_workers=2)
@@ -33,7 +33,7 @@ class TestOneProcess:
         assert own_threads() - before
         pool.close()
         assert not own_threads() - before
-        assert all(gone(pid) for pid in pids)
+        assert all(has_ended(pid) for pid in pids)
         with pytest.raises(ChildProcessError):  # not even a zombie
             os.waitpid(pids[1], 0)
 
@@ -49,13 +49,13 @@ class TestOneProcess:
                 assert pool.call("time:sleep", 1000, timeout=0.05).kind == "timeout"
         assert len([*Path("/proc/self/fd").iterdir()]) == before
 
-    def test_a_pool_that_nobody_holds_goes(self, gone):
+    def test_a_pool_that_nobody_holds_goes(self, has_ended):
         """With all it had."""
         pool = Pool(max_workers=1)
         pids = pids_of(pool)
         del pool
         gc.collect()
-        assert all(gone(pid) for pid in pids)
+        assert all(has_ended(pid) for pid in pids)
 
     def test_nothing_is_started_before_it_is_needed(self):
         """Not even a thread."""
@@ -66,32 +66,32 @@ class TestOneProcess:
 
 
 class TestExit:
-    def test_the_interpreter_ends_with_a_pool_open(self, run, gone):
+    def test_the_interpreter_ends_with_a_pool_open(self, run_script, has_ended):
         """Idle, busy or with a queue; closed by nobody."""
-        pids = run(
+        pids = run_script(
             HEAD + "pool = Pool(max_workers=1)\n"
             f"print(*({PIDS}))\n"
             "for _ in range(5): pool.submit('time:sleep', 1000, timeout=2000)\n"
         )
         assert len(pids) == 2
-        assert all(gone(pid) for pid in pids)
+        assert all(has_ended(pid) for pid in pids)
 
-    def test_and_with_the_shared_one(self, run, gone):
+    def test_and_with_the_shared_one(self, run_script, has_ended):
         """Which nobody ever closes."""
-        pids = run(HEAD + f"pool = shared_pool()\nprint(*({PIDS}))\n")
+        pids = run_script(HEAD + f"pool = shared_pool()\nprint(*({PIDS}))\n")
         assert len(pids) == 2
-        assert all(gone(pid) for pid in pids)
+        assert all(has_ended(pid) for pid in pids)
 
-    def test_and_while_a_module_is_being_loaded(self, run, tmp_path):
+    def test_and_while_a_module_is_being_loaded(self, run_script, tmp_path):
         """It does not wait for that."""
         (tmp_path / "loads_for_ever.py").write_text("import time\ntime.sleep(1000)\n")
-        run(
+        run_script(
             HEAD
             + "pool = Pool(max_workers=1, preload=['loads_for_ever'])\npool.submit('math:sqrt', 4, timeout=60)\n"
         )
 
     @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
-    def test_a_killed_process_leaves_no_orphans(self, name, gone):
+    def test_a_killed_process_leaves_no_orphans(self, name, has_ended):
         """Whether its workers are idle or busy."""
         code = (
             HEAD + "pool = Pool(max_workers=2)\n"
@@ -109,13 +109,13 @@ class TestExit:
             pids = [*process.stdout.readline().split(), process.stderr.readline().strip()]
             process.send_signal(signal.Signals[name])
         assert len(pids) == 3
-        assert all(gone(pid) for pid in pids)
+        assert all(has_ended(pid) for pid in pids)
 
 
 class TestInterrupt:
-    def test_ctrl_c_ends_the_wait_and_nothing_else(self, run):
+    def test_ctrl_c_ends_the_wait_and_nothing_else(self, run_script):
         """The signal goes to the whole group; no worker dies of it and no traceback is printed."""
-        out = run(
+        out = run_script(
             HEAD + "os.setpgrp()\n"
             "pool = Pool(max_workers=1)\n"
             "started = os.pipe()\n"
@@ -133,9 +133,9 @@ class TestInterrupt:
 
 
 class TestFork:
-    def test_a_forked_child_has_workers_of_its_own(self, run, gone):
+    def test_a_forked_child_has_workers_of_its_own(self, run_script, has_ended):
         """And the parent keeps its own, whichever way the child ends."""
-        out = run(
+        out = run_script(
             HEAD + "pool = Pool(max_workers=1)\n"
             f"mine = {PIDS}\n"
             "for leave in (lambda: os._exit(0), sys.exit):\n"
@@ -148,11 +148,11 @@ class TestFork:
             f"    assert ({PIDS}) == mine\n"
         )
         assert [out[0], out[3]] == ["4", "4"]
-        assert all(gone(pid) for pid in out if len(pid) > 1)
+        assert all(has_ended(pid) for pid in out if len(pid) > 1)
 
-    def test_a_forked_child_that_uses_nothing_disturbs_nothing(self, run):
+    def test_a_forked_child_that_uses_nothing_disturbs_nothing(self, run_script):
         """While tasks are under way."""
-        out = run(
+        out = run_script(
             HEAD + "pool = shared_pool()\n"
             "pool.call('math:sqrt', 4, timeout=60)\n"
             "tasks = []\n"
@@ -166,7 +166,7 @@ class TestFork:
         )
         assert out == [str(number) for number in range(20)]
 
-    def test_a_child_that_outlives_its_parent_does_not_keep_workers_alive(self, gone):
+    def test_a_child_that_outlives_its_parent_does_not_keep_workers_alive(self, has_ended):
         """Though it was born with the files by which they know that the parent is there."""
         code = (
             HEAD + "import ctypes\n"
@@ -184,13 +184,13 @@ class TestFork:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         *pids, child = map(int, done.stdout.split())
         try:
-            assert all(gone(pid) for pid in pids)
+            assert all(has_ended(pid) for pid in pids)
         finally:
             os.kill(child, signal.SIGKILL)
 
-    def test_a_daemonic_process_may_have_a_pool(self, run):
+    def test_a_daemonic_process_may_have_a_pool(self, run_script):
         """Which may have no children of the usual kind."""
-        out = run(
+        out = run_script(
             "import multiprocessing\n"
             "from assay.isolation import shared_pool\n"
             "def use(queue):\n"
@@ -206,7 +206,7 @@ class TestFork:
         )
         assert out == ["2.0", "2.0"]
 
-    def test_a_worker_may_have_a_pool(self, lone, gone):
+    def test_a_worker_may_have_a_pool(self, single_worker_pool, has_ended):
         """Its processes go when it does."""
 
         def use():
@@ -214,9 +214,9 @@ class TestFork:
 
             return shared_pool().call("os:getppid", timeout=60).value
 
-        outcome = lone.call(use, timeout=60)
-        lone.close()
-        assert gone(outcome.value)
+        outcome = single_worker_pool.call(use, timeout=60)
+        single_worker_pool.close()
+        assert has_ended(outcome.value)
 
 
 class TestShared:

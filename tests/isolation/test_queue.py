@@ -39,10 +39,10 @@ class TestThreads:
 
 
 class TestCancellation:
-    def test_a_task_in_the_queue_can_be_cancelled(self, narrow, whisper, say_and_hang):
+    def test_a_task_in_the_queue_can_be_cancelled(self, narrow, report_pipe, report_and_hang):
         """Its place is free at once."""
-        running = narrow.submit(say_and_hang, whisper.path, timeout=60)
-        whisper.heard()
+        running = narrow.submit(report_and_hang, report_pipe.path, timeout=60)
+        report_pipe.read_pids()
         for _ in range(3):
             queued = narrow.submit("math:sqrt", 4, timeout=60)
             assert queued.cancel()
@@ -54,21 +54,23 @@ class TestCancellation:
         assert running.result().kind == "lost"
 
     async def test_a_call_under_way_ends_when_its_caller_is_cancelled(
-        self, lone, whisper, say_and_hang, gone
+        self, single_worker_pool, report_pipe, report_and_hang, has_ended
     ):
         """The worker is killed, and another does the next task."""
-        call = asyncio.create_task(lone.run(say_and_hang, whisper.path, timeout=600))
-        worker, _ = await asyncio.to_thread(whisper.heard)
+        call = asyncio.create_task(
+            single_worker_pool.run(report_and_hang, report_pipe.path, timeout=600)
+        )
+        worker, _ = await asyncio.to_thread(report_pipe.read_pids)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert (await lone.run("math:sqrt", 4, timeout=60)).value == 2
-        assert gone(worker)
+        assert (await single_worker_pool.run("math:sqrt", 4, timeout=60)).value == 2
+        assert has_ended(worker)
 
-    async def test_a_caller_in_the_queue_is_cancelled(self, narrow, whisper, say_and_hang):
+    async def test_a_caller_in_the_queue_is_cancelled(self, narrow, report_pipe, report_and_hang):
         """Its task is done by no worker."""
-        running = asyncio.create_task(narrow.run(say_and_hang, whisper.path, timeout=600))
-        await asyncio.to_thread(whisper.heard)
+        running = asyncio.create_task(narrow.run(report_and_hang, report_pipe.path, timeout=600))
+        await asyncio.to_thread(report_pipe.read_pids)
         others = [asyncio.create_task(narrow.run("math:sqrt", 4, timeout=60)) for _ in range(5)]
         while narrow.stats().queued < 5:  # noqa: ASYNC110 - nothing tells when they wait
             await asyncio.sleep(0)
@@ -127,16 +129,20 @@ class TestEventLoops:
             first, second = threads.map(lambda start: asyncio.run(some(start)), [100, 200])
         assert (first, second) == ([*range(100, 120)], [*range(200, 220)])
 
-    def test_a_loop_that_is_closed_too_early(self, lone, whisper, say_and_hang):
+    def test_a_loop_that_is_closed_too_early(
+        self, single_worker_pool, report_pipe, report_and_hang
+    ):
         """Leaves nothing behind that could break the pool."""
 
         async def leave():
-            call = asyncio.ensure_future(lone.run(say_and_hang, whisper.path, timeout=600))
-            await asyncio.to_thread(whisper.heard)
+            call = asyncio.ensure_future(
+                single_worker_pool.run(report_and_hang, report_pipe.path, timeout=600)
+            )
+            await asyncio.to_thread(report_pipe.read_pids)
             return call
 
         asyncio.run(leave())
-        assert lone.call("math:sqrt", 4, timeout=60).value == 2
+        assert single_worker_pool.call("math:sqrt", 4, timeout=60).value == 2
 
     async def test_the_blocking_call_works_beside_a_running_loop(self, pool):
         """As in a notebook."""
@@ -154,11 +160,11 @@ class TestClosing:
         with pytest.raises(RuntimeError, match="the pool is closed: make a new one"):
             pool.submit("math:sqrt", 4, timeout=60)
 
-    def test_what_is_not_done_is_lost(self, whisper, say_and_hang):
+    def test_what_is_not_done_is_lost(self, report_pipe, report_and_hang):
         """Under way or in the queue: no caller waits for ever."""
         pool = Pool(max_workers=1)
-        tasks = [pool.submit(say_and_hang, whisper.path, timeout=600)]
-        whisper.heard()
+        tasks = [pool.submit(report_and_hang, report_pipe.path, timeout=600)]
+        report_pipe.read_pids()
         tasks += [pool.submit("math:sqrt", 4, timeout=60) for _ in range(2)]
         pool.close()
         assert [task.result().kind for task in tasks] == ["lost"] * 3

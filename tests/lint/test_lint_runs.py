@@ -24,7 +24,7 @@ def verdict(yes):
 def run_of(make_run, rubric, said, count=60, **row):
     """A run of so many examples; `said` gives the verdicts of each."""
     rows = [
-        {"example": n, "said": {c: verdict(v) for c, v in said(n).items()}} for n in range(count)
+        {"example": n, "answers": {c: verdict(v) for c, v in said(n).items()}} for n in range(count)
     ]
     for n, each in enumerate(rows):
         each.update({key: give(n) for key, give in row.items()})
@@ -66,7 +66,7 @@ class TestConstant:
     def test_repeats_of_one_example_are_one_example(self, make_run):
         """60 rows of 20 examples are too few."""
         rubric = rubric_of(1)
-        rows = [{"example": n % 20, "sample": n // 20, "said": {"c0": "MET"}} for n in range(60)]
+        rows = [{"example": n % 20, "sample": n // 20, "answers": {"c0": "MET"}} for n in range(60)]
         assert [f.id for f in lint(rubric, run=make_run("run", rubric, rows))] == ["R100"]
 
     def test_rows_without_an_answer_do_not_count(self, make_run):
@@ -163,7 +163,7 @@ class TestUnstable:
                 "example": n,
                 "sample": sample,
                 "completion": f"text {n}",
-                "said": {"c0": verdict(n % 2 if not sample or n >= flips else not n % 2)},
+                "answers": {"c0": verdict(n % 2 if not sample or n >= flips else not n % 2)},
             }
             for n in range(texts)
             for sample in range(2)
@@ -216,7 +216,7 @@ class TestLength:
         """A limit of words does nothing else."""
         rubric = Rubric.from_dict([{"check": {"max_words": 30}, "name": "c0"}])
         rows = [
-            {"example": n, "said": {"c0": float(n < 30)}, "completion": "x" * (n + 1)}
+            {"example": n, "answers": {"c0": float(n < 30)}, "completion": "x" * (n + 1)}
             for n in range(60)
         ]
         assert lint(rubric, run=make_run("run", rubric, rows)) == []

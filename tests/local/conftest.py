@@ -1,4 +1,4 @@
-"""The real engine with the smallest model. A machine without it fails these tests, and says why."""
+"""The real engine with the smallest model. Without the model these tests fail, and say why."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
@@ -38,23 +38,22 @@ async def model() -> AsyncIterator[LocalModel]:
 
 
 @pytest.fixture
-def question() -> Callable[..., Request]:
-    """A request about a response of 230 tokens."""
+def make_request() -> Callable[..., Request]:
+    """Make a request about a response of 230 tokens."""
 
-    def make(words: str = "Does it name a river? Yes or No?", **options: Any) -> Request:
-        asked = Request.of("You judge a response.", RESPONSE, f"\n</response>\n{words}")
-        if (
-            options.get("max_tokens") == 1
-        ):  # one token is asked for its likelihood, or else the reply is cut off
+    def make(question: str = "Does it name a river? Yes or No?", **options: Any) -> Request:
+        request = Request.of("You judge a response.", RESPONSE, f"\n</response>\n{question}")
+        # A single token is requested for its log-probability; otherwise the reply would be truncated.
+        if options.get("max_tokens") == 1:
             options.setdefault("logprobs", 1)
-        return replace(asked, **options)
+        return replace(request, **options)
 
     return make
 
 
 @pytest.fixture
 def no_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No model is named or pulled; the folder where they would be."""
+    """An empty folder of models, with no model configured."""
     monkeypatch.setenv("ASSAY_MODELS", str(tmp_path))
     monkeypatch.delenv("ASSAY_LOCAL_MODEL", raising=False)
     return tmp_path

@@ -1,4 +1,4 @@
-"""What tests of tools share: processes that can be told apart by a mark on their command line."""
+"""Processes that can be recognized by a marker on their command line, and sandboxes of this system."""
 
 import time
 import uuid
@@ -13,60 +13,60 @@ from assay.tools import Interpreter, interpreter
 PROC = Path("/proc")
 
 
-class Mark:
+class ProcessMarker:
     """A word that no other process has on its command line."""
 
     def __init__(self) -> None:
         self.word = f"mark-{uuid.uuid4()}"
 
-    def sleeper(self, *, daemon: bool = False) -> str:
-        """Code that starts a process with this mark, which sleeps for ever."""
+    def sleeper_code(self, *, daemon: bool = False) -> str:
+        """Return code that starts a marked process, which sleeps forever."""
         options = "start_new_session=True" if daemon else ""
         command = f"[sys.executable, '-c', 'import time; time.sleep(600)', {self.word!r}]"
         return f"import subprocess, sys\nsubprocess.Popen({command}, {options})\n"
 
-    def bearers(self) -> list[int]:
-        """Processes with the mark. The dead that nobody has buried have no command line."""
-        found: list[int] = []
+    def list_processes(self) -> list[int]:
+        """Return the ids of marked processes. Zombies have no command line and are not listed."""
+        pids: list[int] = []
         for folder in PROC.iterdir():
             with suppress(OSError, ValueError):
                 if self.word.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-        return found
+                    pids.append(int(folder.name))
+        return pids
 
-    def until(self, holds: Callable[[list[int]], bool]) -> list[int]:
-        """Wait until something holds of its bearers, half a minute at most; returns them."""
-        late = time.monotonic() + 30
-        while not holds(found := self.bearers()) and time.monotonic() < late:
+    def wait_until(self, condition: Callable[[list[int]], bool]) -> list[int]:
+        """Poll the marked processes until a condition holds, at most for half a minute; return them."""
+        deadline = time.monotonic() + 30
+        while not condition(pids := self.list_processes()) and time.monotonic() < deadline:
             time.sleep(0.005)
-        return found
+        return pids
 
 
 @pytest.fixture
-def mark() -> Mark:
+def marker() -> ProcessMarker:
     if not PROC.exists():
         pytest.skip("this system does not list its processes")
-    return Mark()
+    return ProcessMarker()
 
 
 @pytest.fixture(scope="session")
-def standing() -> frozenset[str]:
-    """The fences that this system can put up."""
+def available_fences() -> frozenset[str]:
+    """The sandbox layers ("fences") that this system supports."""
     return Interpreter().fences()
 
 
 @pytest.fixture
-def need(standing: frozenset[str]) -> Callable[..., None]:
-    """Skips a test where a fence cannot be put up."""
+def require_fences(available_fences: frozenset[str]) -> Callable[..., None]:
+    """Skip a test if this system does not support a fence."""
 
-    def needed(*fences: str) -> None:
-        if missing := [fence for fence in fences if fence not in standing]:
+    def require(*fences: str) -> None:
+        if missing := [fence for fence in fences if fence not in available_fences]:
             pytest.skip(f"this system has no fence for {', '.join(missing)}")
 
-    return needed
+    return require
 
 
 @pytest.fixture
-def with_fences(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts up these fences only, as on a system that has no others."""
+def use_only_fences(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Use only these fences, as on a system that has no others."""
     return lambda *fences: monkeypatch.setattr(interpreter, "FENCES", fences)

@@ -67,9 +67,9 @@ class TestSize:
         reply = Interpreter(file_size=2**16, output=20).python(code)
         assert reply.startswith("Error: it printed more than 65,536 bytes")
 
-    def test_memory_ends_at_the_limit(self, need: Need) -> None:
+    def test_memory_ends_at_the_limit(self, require_fences: Need) -> None:
         """As an error in the code itself."""
-        need("memory")
+        require_fences("memory")
         assert python("x = bytearray(2**31)").endswith("MemoryError")
         assert "MemoryError" in Interpreter(memory=2**28).python("x = bytearray(2**28)")
 
@@ -78,9 +78,9 @@ class TestSize:
         code = "file = open('large', 'wb')\nfile.write(b'x' * 2**20)\nfile.flush()"
         assert "File too large" in Interpreter(file_size=2**16).python(code)
 
-    def test_threads_end_where_memory_does(self, need: Need) -> None:
+    def test_threads_end_where_memory_does(self, require_fences: Need) -> None:
         """Each needs room for its stack."""
-        need("memory")
+        require_fences("memory")
         code = "import threading, time\nfor _ in range(5000): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
         assert "can't start new thread" in Interpreter(memory=2**28).python(code)
 
@@ -120,26 +120,26 @@ class TestProcesses:
         bomb: str,
         words: str,
         fences: tuple[str, ...],
-        need: Need,
-        with_fences: WithFences,
-        mark: Any,
+        require_fences: Need,
+        use_only_fences: WithFences,
+        marker: Any,
     ) -> None:
         """No more than twice the limit are ever there, and none is when it is over."""
-        need(*fences)
-        with_fences(*fences)
+        require_fences(*fences)
+        use_only_fences(*fences)
         most = 0
         over = threading.Event()
 
         def watch() -> None:
             nonlocal most
             while not over.is_set():
-                most = max(most, len(mark.bearers()))
+                most = max(most, len(marker.list_processes()))
 
         code = (
             "import os, subprocess, sys\n"
-            f"if {mark.word!r} not in sys.argv:\n"
-            f"  os.execv(sys.executable, [sys.executable, '-I', 'main.py', {mark.word!r}])\n"
-        ) + bomb.replace("'main.py'", f"'main.py', {mark.word!r}")
+            f"if {marker.word!r} not in sys.argv:\n"
+            f"  os.execv(sys.executable, [sys.executable, '-I', 'main.py', {marker.word!r}])\n"
+        ) + bomb.replace("'main.py'", f"'main.py', {marker.word!r}")
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
@@ -147,33 +147,42 @@ class TestProcesses:
         finally:
             over.set()
             watcher.join()
-        assert mark.bearers() == []
+        assert marker.list_processes() == []
         assert most <= 16
         assert words in reply or "not done after" in reply
 
     @pytest.mark.parametrize("fences", [ALONE, TOGETHER, NONE], ids=["alone", "together", "none"])
     @pytest.mark.parametrize("daemon", [False, True], ids=["child", "daemon"])
     def test_no_child_outlives_the_code(
-        self, daemon: bool, fences: tuple[str, ...], need: Need, with_fences: WithFences, mark: Any
+        self,
+        daemon: bool,
+        fences: tuple[str, ...],
+        require_fences: Need,
+        use_only_fences: WithFences,
+        marker: Any,
     ) -> None:
         """Not even one in a session of its own, whose parent is gone."""
-        need(*fences)
-        with_fences(*fences)
-        assert python(mark.sleeper(daemon=daemon) + "print('done')") == "done"
-        assert mark.bearers() == []
+        require_fences(*fences)
+        use_only_fences(*fences)
+        assert python(marker.sleeper_code(daemon=daemon) + "print('done')") == "done"
+        assert marker.list_processes() == []
 
     @pytest.mark.parametrize("fences", [ALONE, TOGETHER, NONE], ids=["alone", "together", "none"])
     def test_nor_one_of_code_that_was_stopped(
-        self, fences: tuple[str, ...], need: Need, with_fences: WithFences, mark: Any
+        self,
+        fences: tuple[str, ...],
+        require_fences: Need,
+        use_only_fences: WithFences,
+        marker: Any,
     ) -> None:
         """When its time is up."""
-        need(*fences)
-        with_fences(*fences)
-        code = mark.sleeper(daemon=True) + "import time; time.sleep(600)"
+        require_fences(*fences)
+        use_only_fences(*fences)
+        code = marker.sleeper_code(daemon=True) + "import time; time.sleep(600)"
         assert "not done after" in Interpreter(wall_seconds=0.6).python(code)
-        assert mark.bearers() == []
+        assert marker.list_processes() == []
 
-    def test_zombies_are_buried(self, mark: Any) -> None:
+    def test_zombies_are_buried(self, marker: Any) -> None:
         """Those the code leaves, and orphans in their turn."""
         code = "import os\nfor _ in range(10):\n  if not os.fork():\n    os.fork()\n    os._exit(0)\nprint('done')"
         assert python(code) == "done"
@@ -181,19 +190,19 @@ class TestProcesses:
         states = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2] for child in own]
         assert not [state for state in states if state.split()[0] == "Z"]
 
-    def test_it_can_kill_neither_its_parent_nor_all(self, need: Need) -> None:
+    def test_it_can_kill_neither_its_parent_nor_all(self, require_fences: Need) -> None:
         """It does not even see us."""
-        need("others")
+        require_fences("others")
         for target in ("os.getppid()", f"{os.getpid()}", "-1", "1"):
             reply = python(f"import os, signal\nos.kill({target}, signal.SIGKILL)")
             assert "PermissionError" in reply or "ProcessLookupError" in reply
 
     def test_without_namespaces_it_can_still_not_signal_us(
-        self, need: Need, with_fences: WithFences
+        self, require_fences: Need, use_only_fences: WithFences
     ) -> None:
         """A system that fences files lets signals no further either, from Linux 6.12 on."""
-        need("files")
-        with_fences("files")
+        require_fences("files")
+        use_only_fences("files")
         victim = subprocess.Popen(["sleep", "600"])
         try:
             reply = python(f"import os, signal\nos.kill({victim.pid}, signal.SIGKILL)")
@@ -205,25 +214,25 @@ class TestProcesses:
             victim.kill()
             victim.wait()
 
-    def test_code_that_kills_its_warden_has_failed(self, with_fences: WithFences) -> None:
+    def test_code_that_kills_its_warden_has_failed(self, use_only_fences: WithFences) -> None:
         """Where nothing keeps it from that, it dies with it."""
-        with_fences()
+        use_only_fences()
         code = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)"
         assert python(code) == "Error: it was ended by SIGKILL"
 
-    def test_it_dies_with_us(self, mark: Any, tmp_path: Path) -> None:
+    def test_it_dies_with_us(self, marker: Any, tmp_path: Path) -> None:
         """Even when we are killed, and can say nothing any more. Its folder is gone too."""
-        code = mark.sleeper(daemon=True) + "import time; time.sleep(600)"
+        code = marker.sleeper_code(daemon=True) + "import time; time.sleep(600)"
         caller = subprocess.Popen(
             [sys.executable, "-c", f"from assay.tools import python; python({code!r})"],
             env={"TMPDIR": str(tmp_path)},
         )
         try:
-            assert mark.until(bool)
+            assert marker.wait_until(bool)
         finally:
             caller.kill()
             caller.wait()
-        assert mark.until(lambda found: not found and not list(tmp_path.iterdir())) == []
+        assert marker.wait_until(lambda found: not found and not list(tmp_path.iterdir())) == []
         assert not list(tmp_path.iterdir())
 
 
@@ -253,19 +262,19 @@ class TestTheOutside:
         attempt: str,
         fences: tuple[str, ...],
         server: int,
-        need: Need,
-        with_fences: WithFences,
+        require_fences: Need,
+        use_only_fences: WithFences,
     ) -> None:
         """Not even this machine's own; with namespaces or without."""
-        need(*fences)
-        with_fences(*fences)
+        require_fences(*fences)
+        use_only_fences(*fences)
         reply = python(f"import socket\n{attempt.replace('PORT', str(server))}\nprint('reached')")
         assert "PermissionError" in reply
         assert "reached" not in reply
 
-    def test_without_that_fence_there_is(self, server: int, with_fences: WithFences) -> None:
+    def test_without_that_fence_there_is(self, server: int, use_only_fences: WithFences) -> None:
         """So it is the fence that keeps it in."""
-        with_fences()
+        use_only_fences()
         code = (
             f"import socket\nsocket.create_connection(('127.0.0.1', {server}), 5)\nprint('reached')"
         )
@@ -292,10 +301,10 @@ class TestTheOutside:
         ],
     )
     def test_no_file_outside_its_folder_is_changed(
-        self, change: str, tmp_path: Path, need: Need
+        self, change: str, tmp_path: Path, require_fences: Need
     ) -> None:
         """In whatever way."""
-        need("files")
+        require_fences("files")
         (tmp_path / "kept").write_text("kept")
         code = f"import os, shutil\n{change.replace('TARGET', repr(str(tmp_path)))}"
         reply = python(code)
@@ -307,9 +316,9 @@ class TestTheOutside:
         """As programs do."""
         assert python("open('/dev/null', 'w').write('x'); print('done')") == "done"
 
-    def test_our_secrets_are_not_to_be_read(self, need: Need) -> None:
+    def test_our_secrets_are_not_to_be_read(self, require_fences: Need) -> None:
         """Neither in our environment nor in our memory."""
-        need("others")
+        require_fences("others")
         code = (
             "import glob\n"
             "for path in glob.glob('/proc/[0-9]*/environ'):\n"
@@ -328,9 +337,9 @@ class TestTheOutside:
         )
         assert done.stdout == "PermissionError\n", done.stderr
 
-    def test_it_gains_no_rights(self, need: Need) -> None:
+    def test_it_gains_no_rights(self, require_fences: Need) -> None:
         """By no program that brings its own."""
-        need("files")
+        require_fences("files")
         reply = python(
             "print([line for line in open('/proc/self/status') if 'NoNewPrivs' in line])"
         )

@@ -166,25 +166,25 @@ class TestTheTwin:
         replies = await asyncio.gather(*(python_async(f"print({n})") for n in range(8)))
         assert replies == [str(n) for n in range(8)]
 
-    async def test_when_its_caller_is_cancelled_the_code_is_stopped(self, mark: Any) -> None:
+    async def test_when_its_caller_is_cancelled_the_code_is_stopped(self, marker: Any) -> None:
         """And all it started."""
-        code = f"{mark.sleeper()}import time; time.sleep(600)"
+        code = f"{marker.sleeper_code()}import time; time.sleep(600)"
         task = asyncio.create_task(python_async(code))
-        assert await asyncio.to_thread(mark.until, bool)
+        assert await asyncio.to_thread(marker.wait_until, bool)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(mark.until, lambda found: not found) == []
+        assert await asyncio.to_thread(marker.wait_until, lambda found: not found) == []
 
-    async def test_what_is_cancelled_before_it_begins_never_does(self, mark: Any) -> None:
+    async def test_what_is_cancelled_before_it_begins_never_does(self, marker: Any) -> None:
         """It waited for a place."""
-        tasks = [asyncio.create_task(python_async(mark.sleeper())) for _ in range(20)]
+        tasks = [asyncio.create_task(python_async(marker.sleeper_code())) for _ in range(20)]
         await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert all(task.cancelled() for task in tasks)
-        assert await asyncio.to_thread(mark.until, lambda found: not found) == []
+        assert await asyncio.to_thread(marker.wait_until, lambda found: not found) == []
 
 
 class TestTheLimits:
@@ -238,22 +238,22 @@ class TestTheLimits:
             replies = list(threads.map(python, [f"print({n})" for n in range(8)]))
         assert replies == [str(n) for n in range(8)]
 
-    def test_ctrl_c_stops_the_code(self, mark: Any) -> None:
+    def test_ctrl_c_stops_the_code(self, marker: Any) -> None:
         """And the caller learns of it as usual."""
         code = (
             "from assay.tools import python\n"
             "try:\n"
-            f"    python({mark.sleeper() + 'import time; time.sleep(600)'!r})\n"
+            f"    python({marker.sleeper_code() + 'import time; time.sleep(600)'!r})\n"
             "except KeyboardInterrupt:\n"
             "    print('interrupted')"
         )
         with subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
         ) as caller:
-            assert mark.until(bool)
+            assert marker.wait_until(bool)
             caller.send_signal(signal.SIGINT)
             assert caller.communicate()[0] == "interrupted\n"
-        assert mark.until(lambda found: not found) == []
+        assert marker.wait_until(lambda found: not found) == []
 
 
 def test_nothing_is_left_in_the_folder_for_temporary_files(

@@ -1,4 +1,4 @@
-"""A model and a tokenizer made in code: small enough to train on a processor, and nothing to download."""
+"""A model and a tokenizer made in code: small enough to train on a CPU, without downloads."""
 
 import os
 
@@ -11,36 +11,39 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 @pytest.fixture(scope="session")
 def tokenizer():
     pytest.importorskip("trl", reason="run by `make test-trl`, in an environment of its own")
-    return made_tokenizer()
+    return make_tokenizer()
 
 
 @pytest.fixture
 def model(tokenizer):
-    return made_model(tokenizer)
+    return make_model(tokenizer)
 
 
-def made_tokenizer():
-    """Bytes as tokens, with a chat template."""
+def make_tokenizer():
+    """Return a tokenizer of bytes with a chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: place for place, token in enumerate([*alphabet, "<|pad|>", "<|eos|>"])}
-    bare = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bare.decoder = decoders.ByteLevel()
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=bare, pad_token="<|pad|>", eos_token="<|eos|>", padding_side="left"
+    vocabulary = {token: index for index, token in enumerate([*alphabet, "<|pad|>", "<|eos|>"])}
+    byte_tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    byte_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    byte_tokenizer.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=byte_tokenizer,
+        pad_token="<|pad|>",
+        eos_token="<|eos|>",
+        padding_side="left",
     )
-    made.chat_template = (
+    tokenizer.chat_template = (
         "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
         "{% if add_generation_prompt %}assistant: {% endif %}"
     )
-    return made
+    return tokenizer
 
 
-def made_model(tokenizer):
-    """Two layers of width 32, untrained."""
+def make_model(tokenizer):
+    """Return an untrained model with two layers of width 32."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 

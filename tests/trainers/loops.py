@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 from assay import Criterion, Rubric
 from assay.integrations import agent_loop_of, as_skyrl_env, as_verifiers_reward, openrlhf_agent_of
-from tests.trainers.conftest import made_tokenizer
+from tests.trainers.conftest import make_tokenizer
 
 PROMPT = [{"role": "user", "content": "Six times seven?"}]
 GOOD = [
@@ -147,7 +147,7 @@ def verl_worker():
         {"actor_rollout_ref": {"rollout": rollout}, "data": {}}
     )
     worker.rollout_config = worker.config.actor_rollout_ref.rollout
-    worker.tokenizer, worker.processor, worker.hf_model_type = made_tokenizer(), None, None
+    worker.tokenizer, worker.processor, worker.hf_model_type = make_tokenizer(), None, None
     worker.dataset_cls, worker.distillation_enabled, worker.mm_processor_kwargs = None, False, {}
     worker.reward_loop_worker_handles = None
     schema = tools._build_schema_from_fn(look, "look")

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from conftest import made_model, made_tokenizer
+from conftest import make_model, make_tokenizer
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
@@ -21,7 +21,7 @@ def short(completion):
     return len(completion) < 6
 
 
-tokenizer = made_tokenizer()
+tokenizer = make_tokenizer()
 reward = as_trl_reward(
     Rubric([judged, short], name="sums"),
     unscored="zero",
@@ -42,7 +42,7 @@ config = GRPOConfig(
     output_dir=sys.argv[1],
 )
 trainer = GRPOTrainer(
-    model=made_model(tokenizer),
+    model=make_model(tokenizer),
     processing_class=tokenizer,
     reward_funcs=reward,
     args=config,

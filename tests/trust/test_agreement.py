@@ -273,6 +273,6 @@ class TestRuns:
     def test_a_second_run_with_other_completions_repeats_nothing(self, make_run):
         """It is refused, and says what to do."""
         first = make_run("a", RUBRIC, [("1", {"is_polite": "MET"})])
-        other = [{"example": "1", "completion": "something else", "said": {"is_polite": "MET"}}]
+        other = [{"example": "1", "completion": "something else", "answers": {"is_polite": "MET"}}]
         with pytest.raises(TrustError, match="no rollout is the same"):
             agree(first, [Label("1", "is_polite", "MET")], again=make_run("b", RUBRIC, other))

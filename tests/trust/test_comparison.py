@@ -14,7 +14,7 @@ def rows(polite, short=None, **fields):
     words = {"M": "MET", "U": "UNMET", "E": TimeoutError("no reply")}
     short = short or "M" * len(polite)
     return [
-        {"example": str(n), "said": {"is_polite": words[p], "is_short": words[s]}, **fields}
+        {"example": str(n), "answers": {"is_polite": words[p], "is_short": words[s]}, **fields}
         for n, (p, s) in enumerate(zip(polite, short, strict=True))
     ]
 
@@ -59,12 +59,12 @@ def test_repeated_rollouts_are_one_example_each(make_run):
             "example": str(n),
             "sample": s,
             "completion": str(s),
-            "said": {"is_polite": "UNMET", "is_short": "MET"},
+            "answers": {"is_polite": "UNMET", "is_short": "MET"},
         }
         for n in range(3)
         for s in range(10)
     ]
-    after = [row | {"said": {"is_polite": "MET", "is_short": "MET"}} for row in before]
+    after = [row | {"answers": {"is_polite": "MET", "is_short": "MET"}} for row in before]
     found = compare(make_run("a", RUBRIC, before), make_run("b", RUBRIC, after))
     assert (found.score.examples, found.score.p) == (3, 2 / 2**3)
     assert found.criteria[0].test == "sign_flip"
@@ -332,9 +332,9 @@ def test_it_becomes_json(make_run):
 def test_rollouts_are_paired_in_any_order(make_run):
     """The second run has its rows in the opposite order, and samples that the first does not have."""
     said = {"is_polite": "MET", "is_short": "MET"}
-    before = [{"example": str(n), "said": said} for n in range(5)]
+    before = [{"example": str(n), "answers": said} for n in range(5)]
     after = [
-        {"example": str(n), "sample": sample, "said": {**said, "is_polite": "UNMET"}}
+        {"example": str(n), "sample": sample, "answers": {**said, "is_polite": "UNMET"}}
         for n in reversed(range(5))
         for sample in (0, 1)
     ]

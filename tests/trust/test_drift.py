@@ -11,7 +11,7 @@ def rows(polite, short=None, **fields):
     words = {"M": "MET", "U": "UNMET", "E": TimeoutError("no reply"), "N": "N/A"}
     short = short or "M" * len(polite)
     return [
-        {"example": str(n), "said": {"is_polite": words[p], "is_short": words[s]}, **fields}
+        {"example": str(n), "answers": {"is_polite": words[p], "is_short": words[s]}, **fields}
         for n, (p, s) in enumerate(zip(polite, short, strict=True))
     ]
 

@@ -170,7 +170,7 @@ class TestText:
 
         def make(*completions):
             rows = [
-                {"example": str(number), "prompt": "ask", "completion": text, "said": POLITE}
+                {"example": str(number), "prompt": "ask", "completion": text, "answers": POLITE}
                 for number, text in enumerate(completions)
             ]
             return make_run(f"run-{len(completions)}-{completions[0]}", RUBRIC, rows)

@@ -113,7 +113,7 @@ class TestAgreement:
         would not be chance.
         """
         rows = [
-            {"example": f"e{n}", "sample": sample, "said": {"is_polite": verdict(n % 2)}}
+            {"example": f"e{n}", "sample": sample, "answers": {"is_polite": verdict(n % 2)}}
             for n in range(12)
             for sample in range(8)
         ]

@@ -113,7 +113,7 @@ class TestAgree:
                 "example": str(n),
                 "prompt": "Write.",
                 "completion": text,
-                "said": {"is_polite": verdict(kind(n - 1)), "is_short": "MET"},
+                "answers": {"is_polite": verdict(kind(n - 1)), "is_short": "MET"},
             }
             for n, text in enumerate(texts)
         ]
@@ -218,7 +218,7 @@ class TestCorrect:
 
     def test_a_judge_that_has_not_moved_is_not_said_to(self, run, labels, make_run, capsys):
         """The same verdicts; and three rollouts with other words, which tell nothing about the judge."""
-        rows = [{"example": example, "said": answers} for example, answers in said(kind)]
+        rows = [{"example": example, "answers": answers} for example, answers in said(kind)]
         for row in rows[90:93]:
             row["completion"] = "another"
         earlier = str(make_run("earlier", RUBRIC, rows).path)
@@ -286,7 +286,7 @@ class TestCompare:
 
     def test_rollouts_that_differ_are_shown_with_both_transcripts(self, run, make_run, capsys):
         """In two columns; in JSON as the messages are."""
-        rows = [{"example": example, "said": answers} for example, answers in said(strict)]
+        rows = [{"example": example, "answers": answers} for example, answers in said(strict)]
         for row in rows:
             row["completion"] = f"another answer {row['example']}"
         after = str(make_run("after", RUBRIC, rows).path)

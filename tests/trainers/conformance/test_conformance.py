@@ -127,7 +127,7 @@ class Trl:
             trl, datasets, tokenizer = (
                 import_module("trl"),
                 import_module("datasets"),
-                made.made_tokenizer(),
+                made.make_tokenizer(),
             )
             config = trl.GRPOConfig(
                 use_cpu=True,
@@ -139,7 +139,7 @@ class Trl:
                 save_strategy="no",
             )
             cls.trainer = trl.GRPOTrainer(
-                model=made.made_model(tokenizer),
+                model=made.make_model(tokenizer),
                 processing_class=tokenizer,
                 args=config,
                 reward_funcs=as_trl_reward(PLAIN, unscored="zero"),
