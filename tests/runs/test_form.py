@@ -20,7 +20,7 @@ from assay import (
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError
 from assay.runs.pipeline import SeenTexts
-from assay.runs.row import RowForm
+from assay.runs.row import RowForm, names_of
 from assay.runs.run_file import RunFile
 from assay.runs.spending import Spending
 from assay.testing import FakeModel, make_rollout
@@ -262,3 +262,17 @@ def test_seen_texts_recognizes_repeated_texts():
     texts = ["a", "b", "", "a\0", "half \ud83d", "half \ud83e"]
     assert [seen.add(text) for text in texts] == [True] * 6
     assert [seen.add(text) for text in texts] == [False] * 6
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["clear", "short"], ["clear", "short"]),
+        (["clear"] * 3, ["clear", "clear_2", "clear_3"]),
+        (["clear", "clear", "clear_2"], ["clear", "clear_2", "clear_2_2"]),
+        (["clear", "clear_2", "clear"], ["clear", "clear_2", "clear_3"]),
+    ],
+)
+def test_every_criterion_of_a_row_gets_a_different_name(names, expected):
+    criteria = [Criterion(name=name, check=len) for name in names]
+    assert names_of(criteria, is_row_rubric=False) == expected

@@ -416,8 +416,9 @@ class TestOtherFiles:
 
     def test_a_file_where_the_folder_should_be_is_refused(self, tmp_path):
         (tmp_path / "run").write_text("")
-        with pytest.raises(RunRefused, match="is a file, and a run needs a folder"):
-            RunWriter(tmp_path / "run")
+        for folder in (tmp_path / "run", tmp_path / "run" / "inner"):
+            with pytest.raises(RunRefused, match="/run is a file, and a run needs a folder"):
+                RunWriter(folder)
 
 
 def test_a_run_without_metadata_is_refused(tmp_path):

@@ -143,9 +143,10 @@ def test_a_head_request_is_answered_without_a_body(server):
     assert response.endswith(b'{"status":"ok"}')
 
 
-def test_a_content_type_may_name_the_charset_utf_8(server):
+@pytest.mark.parametrize("parameters", ['charset="UTF-8"', "charset=utf-8; profile=x"])
+def test_a_content_type_may_name_the_charset_utf_8(server, parameters):
     """Some clients send it."""
-    headers = {"Content-Type": 'application/json; charset="UTF-8"'}
+    headers = {"Content-Type": f"application/json; {parameters}"}
     assert server.request(SCORE, GOOD, headers=headers).status == 200
 
 

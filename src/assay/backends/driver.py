@@ -334,7 +334,7 @@ class _BudgetShares:
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        # Budgets can be nested; these have a limit in dollars.
+        # This ledger and those around it, as far as they have a limit in dollars.
         self._ledgers = [outer for outer in ledger.self_and_outer() if outer.dollars is not None]
         # The dollars that one rollout costs; None if that is not known yet.
         costs = [limited.rollout for limited in self._ledgers if limited.rollout]

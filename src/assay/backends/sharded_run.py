@@ -237,6 +237,7 @@ def _read_example(writer: RunWriter, example: str) -> list[_SavedRollout]:
     rollouts: list[_SavedRollout] = []
     for rollout_id, row, data in writer.read_example(example):
         fields = json.loads(data).get("fields", {})
+        # None if the data do not number the samples; then the run gives the numbers.
         own_sample = read_own_sample(fields.get("sample"))
         rollouts.append(_SavedRollout(rollout_id, row, own_sample))
     return rollouts

@@ -147,11 +147,11 @@ def list_tables(folder: Path) -> list[Path]:
 
 
 def _cut_lines(path: Path, rows: int, id_columns: Sequence[str]) -> Iterator[_Piece]:
-    """Yield the shards of a file of JSON Lines, each of at least this many rows.
+    """Yield the shards of a file of JSON Lines, each of at least this many rows, but for the last.
 
     Empty lines are not rows. A shard does not end between two rows of one example.
     """
-    # The next shard, as far as it was read. Positions are in bytes, and lines are counted from 1.
+    # The shard that is being read: its bytes so far, its first line from 1, and its rows so far.
     begin = end = 0
     first_line = next_line = 1
     row_count = 0

@@ -324,8 +324,8 @@ class RecordFormat(Format):
     def __post_init__(self) -> None:
         super().__post_init__()
         # The selected columns that no row has had so far, and all columns that rows have had.
-        self._unseen_columns = set(self.columns)
-        self._seen_columns: dict[str, None] = {}
+        self._missing_columns = set(self.columns)
+        self._available_columns: dict[str, None] = {}
 
     def _make_record(self, row: runs.Row) -> Record:
         """Return the row as a record, with only the selected columns if some are selected."""
@@ -333,19 +333,19 @@ class RecordFormat(Format):
         if not self.columns:
             return record
         selected, missing = runs.export.select_columns(record, self.columns)
-        if self._unseen_columns:
+        if self._missing_columns:
             # A column that no row has is refused at the end, with the columns that there are.
-            self._unseen_columns &= set(missing)
-            self._seen_columns |= dict.fromkeys(record)
+            self._missing_columns &= set(missing)
+            self._available_columns |= dict.fromkeys(record)
         return selected
 
-    def _refuse_unseen_columns(self) -> None:
+    def _refuse_missing_columns(self) -> None:
         """Raise a usage error if no row has one of the selected columns."""
-        if self._unseen_columns and self._seen_columns:
-            names = ", ".join(sorted(self._unseen_columns))
+        if self._missing_columns and self._available_columns:
+            names = ", ".join(sorted(self._missing_columns))
             raise click.UsageError(
                 f"--columns: no rollout has {names}: the columns are "
-                f"{', '.join(self._seen_columns)}"
+                f"{', '.join(self._available_columns)}"
             )
 
 
@@ -356,7 +356,7 @@ class JsonLines(RecordFormat):
         self._print(to_json(self._make_record(row)))
 
     def end(self, summary: runs.Summary) -> None:
-        self._refuse_unseen_columns()
+        self._refuse_missing_columns()
 
 
 class Json(RecordFormat):
@@ -373,7 +373,7 @@ class Json(RecordFormat):
 
     def end(self, summary: runs.Summary) -> None:
         self._print(f'\n], "summary": {to_json(summary.to_dict())}}}')
-        self._refuse_unseen_columns()
+        self._refuse_missing_columns()
 
 
 class TableFormat(RecordFormat):
@@ -395,7 +395,7 @@ class TableFormat(RecordFormat):
     def end(self, summary: runs.Summary) -> None:
         """Print the table of all rows, now that its columns are known."""
         with self._kept_records:  # closing the temporary file deletes it
-            self._refuse_unseen_columns()
+            self._refuse_missing_columns()
             self._kept_records.seek(0)
             self._print_table(self._kept_records)
 

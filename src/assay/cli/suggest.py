@@ -194,9 +194,9 @@ def _read_texts(name: str | None) -> list[str]:
 def _print_suggestion(
     suggestion: suggest.Suggestion, output: Path | None, options: SuggestOptions
 ) -> int:
-    """Write the rubric of the criteria that were kept to the output, or print it.
+    """Write a rubric of the criteria that were kept to `output`, or print it if `output` is None.
 
-    With `--json`, the whole suggestion is printed in its place. What was kept and dropped goes to
+    With `--json`, print the whole suggestion instead of a rubric. What was kept and dropped goes to
     stderr. Returns the exit code.
     """
     if options.as_json:
@@ -207,6 +207,7 @@ def _print_suggestion(
             file.write(suggestion.to_yaml(rubric_name))
     elif suggestion.kept and not options.as_json:
         sys.stdout.write(suggestion.to_yaml())
+    # While the suggested criteria were tried; `suggestion.errors` are those before that.
     error_count = sum(judged.errors for judged in suggestion.criteria)
     paragraphs = _describe_suggestion(suggestion, output, error_count)
     print_note("\n\n".join(paragraphs), quiet=options.quiet)

@@ -352,7 +352,7 @@ class Run:
 
     def __contains__(self, key: object) -> bool:
         """Return whether a rollout is saved; its key is a tuple of example and sample."""
-        if not isinstance(key, tuple):
+        if not isinstance(key, tuple) or len(cast("tuple[Any, ...]", key)) != 2:
             return False
         example, sample = cast("Key", key)
         found = self.file.select_value(

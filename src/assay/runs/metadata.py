@@ -467,7 +467,7 @@ def judge_name(grader: Grader) -> str:
         counts = Counter(judge_name(inner) for inner in inner_graders)
         names = [name if count == 1 else f"{count} × {name}" for name, count in counts.items()]
         title = f"{kind}({', '.join(names)})"
-    elif grader.title.startswith(kind):
+    elif grader.title.startswith(kind):  # the title may name the class already
         title = grader.title
     else:
         title = f"{kind}({grader.title})"
@@ -479,6 +479,7 @@ def judge_name(grader: Grader) -> str:
     if generate_fn is not None:
         parts.append(f"function {identify_judge(generate_fn)}")
     if not type(grader).__module__.startswith("assay."):
+        # A grader from elsewhere has no version, so the hash of its code tells versions apart.
         parts.append(f"code {identify_or_token(grader)[:12]}")
     return ", ".join([*parts, *_describe_settings(grader)])
 

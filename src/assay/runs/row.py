@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -296,7 +295,7 @@ class RowForm:
         self._matched_criteria = criteria
         self._columns_of_criteria = self._make_columns(criteria, is_row_rubric=False)
         counted = [criterion for criterion in criteria if criterion.counts]
-        self._has_judged = any(criterion.judged for criterion in criteria)
+        self._has_judged_criteria = any(criterion.judged for criterion in criteria)
         # The values that the fields `_DERIVED_FIELDS` of a report have if all criteria are answered,
         # as in most rows. A report is saved with only the fields that have other values.
         gain, loss = stakes([criterion.weight for criterion in counted])
@@ -561,7 +560,7 @@ class RowForm:
                 if value != usual_value:
                     unusual[name] = value
         # Usually the score by the judge is the reward, if there is any judged criterion.
-        usual_llm_score = report.raw_score if self._has_judged else None
+        usual_llm_score = report.raw_score if self._has_judged_criteria else None
         if report.llm_raw_score != usual_llm_score:
             unusual["llm_raw_score"] = report.llm_raw_score
         if not report.scored:
@@ -614,7 +613,7 @@ class RowForm:
                 values["report"] = lines
         values["score"] = data["score"]
         values["raw_score"] = data["reward"]
-        values["llm_raw_score"] = data["reward"] if self._has_judged else None  # usually
+        values["llm_raw_score"] = data["reward"] if self._has_judged_criteria else None  # usually
         values |= data.get("report", {})  # the values that differ from the usual ones
         values["vetoed_by"] = tuple(values["vetoed_by"])  # JSON has it as a list
         return EvaluationReport(**values)
@@ -785,9 +784,13 @@ def names_of(lines: Sequence[CriterionReport | Criterion], *, is_row_rubric: boo
     ]
     if len(set(names)) == len(names):
         return names
-    counts: Counter[str] = Counter()
-    numbered: list[str] = []
+    next_numbers: dict[str, int] = {}
+    different_names: dict[str, None] = {}  # in order
     for name in names:
-        counts[name] += 1
-        numbered.append(name if counts[name] == 1 else f"{name}_{counts[name]}")
-    return numbered
+        different_name = name
+        while different_name in different_names:  # `clear_2` may be the name of another criterion
+            number = next_numbers.get(name, 2)
+            next_numbers[name] = number + 1
+            different_name = f"{name}_{number}"
+        different_names[different_name] = None
+    return list(different_names)

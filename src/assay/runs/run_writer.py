@@ -522,7 +522,8 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise RunRefused(f"{folder} is a file, and a run needs a folder: name another") from None
+        file = next((path for path in (folder, *folder.parents) if path.is_file()), folder)
+        raise RunRefused(f"{file} is a file, and a run needs a folder: name another") from None
     except OSError as error:
         raise RunRefused(
             f"{folder} cannot be created ({error.strerror}): name another folder"

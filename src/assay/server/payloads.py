@@ -48,7 +48,7 @@ def check_content_type(request: Request) -> None:
     content_type = request.headers.get("content-type", "")
     if content_type != "application/json":  # the usual value needs no parsing
         media_type, _, parameters = content_type.lower().partition(";")
-        charset = parameters.partition("charset=")[2].strip(' "') or "utf-8"
+        charset = parameters.partition("charset=")[2].partition(";")[0].strip(' "') or "utf-8"
         if media_type.strip() != "application/json" or charset not in ("utf-8", "utf8"):
             raise HTTPException(
                 415,

@@ -34,43 +34,43 @@ class RubricLoader:
     """
 
     def __init__(self, judge: JudgeSettings) -> None:
-        self._judge = judge
+        self._judge_settings = judge
         self._cache: cache.VerdictCache | None = None
 
     def load(self, published: PublishedRubric) -> Rubric:
         """Return the rubric with its judge, ready to score; raise if anything about it is wrong."""
         rubric = _read_rubric(published)
         # What the judge reads of a rollout; None leaves the rubric's own choice.
-        rubric.show(self._judge.shows or None, thinking=self._judge.thinking)
-        if self._judge.parser is not None:
-            rubric.use_parser(self._judge.parser)
+        rubric.show(self._judge_settings.shows or None, thinking=self._judge_settings.thinking)
+        if self._judge_settings.parser is not None:
+            rubric.use_parser(self._judge_settings.parser)
         asks_models = Traits.of(rubric).asks_model
-        if self._judge.judge is not None and asks_models:
+        if self._judge_settings.judge is not None and asks_models:
             _replace_judge(rubric, self._grader)
         elif rubric.needs_judge:  # it has none, and the settings name none: use the default
             rubric.grader = self._grader
         if rubric.grader is not None:
             # A budget cannot be kept if prices are unknown. Raise that error now, not with the first
             # request.
-            with budget(dollars=self._judge.budget):
+            with budget(dollars=self._judge_settings.budget):
                 raise_if_price_unknown(rubric.grader.models())
         return rubric
 
     @cached_property
     def _grader(self) -> Grader:
-        """The grader that the settings describe; of the default judge if they name none."""
-        if self._judge.cache is not None:
-            self._cache = cache.VerdictCache(self._judge.cache)
-        judge = self._judge.judge
+        """The grader that the settings describe. It asks the default judge if they name none."""
+        if self._judge_settings.cache is not None:
+            self._cache = cache.VerdictCache(self._judge_settings.cache)
+        judge = self._judge_settings.judge
         if isinstance(judge, Grader):
-            return Guarded(judge) if self._judge.guard else judge
+            return Guarded(judge) if self._judge_settings.guard else judge
         if judge is None:
             judge = models.default_judge()
-        return self._judge.build_grader(
+        return self._judge_settings.build_grader(
             models.model_of(
                 judge,
-                price=self._judge.price,
-                limits=self._judge.limits,
+                price=self._judge_settings.price,
+                limits=self._judge_settings.limits,
                 cache=self._cache,
             )
         )

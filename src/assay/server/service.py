@@ -115,7 +115,10 @@ class RubricService:
         return task.result()
 
     async def _score_safely(self, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
-        """Score rollouts; whatever is raised becomes the error of the rollout that caused it."""
+        """Score rollouts; whatever is raised becomes the error of the rollout that caused it.
+
+        If rollouts are compared with each other, it is the error of all of them.
+        """
         rubric: Rubric | RowRubrics = self.rubric
         # Rollouts with rubrics of their own are always scored one at a time, see `score`.
         if len(rollouts) == 1 and _has_own_rubric(rollouts[0]):
@@ -130,7 +133,7 @@ class RubricService:
             if len(rollouts) == 1 or self.comparing_criteria:  # they cannot be scored separately
                 return [self.report_failure(describe_error(error))] * len(rollouts)
 
-        # The error may be due to one of the rollouts only: score each by itself.
+        # An error was raised, perhaps because of one rollout only: score each by itself.
         async def score_one(rollout: Rollout) -> EvaluationReport:
             [report] = await self._score_safely([rollout])
             return report

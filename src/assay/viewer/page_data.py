@@ -63,18 +63,19 @@ def describe_run(run: Run, summary: Summary, table: RolloutTable) -> dict[str, A
 
 def _describe_criteria(run: Run, summary: Summary, table: RolloutTable) -> list[dict[str, Any]]:
     """Return what the overview shows of every criterion, of the run's rubric and of those in rows."""
-    known = {criterion.name: criterion for criterion in run.about.criteria}
+    rubric_criteria = {criterion.name: criterion for criterion in run.about.criteria}
     conditional_names: set[str] = set()  # criteria that are asked only under a condition
     if run.about.rubric is not None:
         for criterion in run.about.rubric.criteria:
             if criterion.when:
                 conditional_names.add(criterion.name)
-    is_only_in_rows = table.list_criteria()
+    is_only_in_rows = table.list_criteria()  # by name
     criteria: list[dict[str, Any]] = []
     for raw_name, criterion_summary in summary.criteria.items():
         name = escape_surrogates(raw_name)  # as the tables of the run have it
-        described = _describe_criterion(name, criterion_summary, known.get(name))
-        described["conditional"] = name in conditional_names
+        criterion = rubric_criteria.get(raw_name)
+        described = _describe_criterion(name, criterion_summary, criterion)
+        described["conditional"] = raw_name in conditional_names
         described["own"] = is_only_in_rows.get(name, False)
         criteria.append(described)
     return criteria
@@ -149,7 +150,7 @@ def describe_row(
     labels: Sequence[Label],
     criteria: Sequence[CriterionAbout],
 ) -> dict[str, Any]:
-    """Return everything about one rollout: its texts, and the answer to each criterion with labels.
+    """Return everything about one rollout: its texts, and for each criterion its answer and labels.
 
     `number` is the number of the row, from 1. `criteria` are those that it was scored by.
     """
@@ -157,7 +158,7 @@ def describe_row(
     completion = fields.pop("completion", "")
     text = completion_text(completion)  # the last reply
     parts = read_parts(fields.get("prompt"), completion)
-    # The hashes of the wording that a label may hold; a new label gets the first one.
+    # The hashes by which a label may name the wording that it is about; a new label gets the first.
     guidelines = {criterion.name: [criterion.guideline, criterion.hash] for criterion in criteria}
     lines: list[dict[str, Any]] = []
     for line in row.report.lines:  # a line is the answer to one criterion

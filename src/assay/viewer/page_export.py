@@ -114,16 +114,16 @@ def _split_page() -> tuple[str, str]:
     page = read_page_file("index.html") or ""
     style = read_page_file("style.css") or ""
     script = read_page_file(SCRIPT) or ""
+    # Only this script and this style may be used, by their hashes.
     policy = (
         f"default-src 'none'; script-src '{_hash_source(script)}'; "
         f"style-src '{_hash_source(style)}'; img-src data:; {COMMON_POLICY}"
     )
-    # The policy of a page: only this script and this style may be used, by their hashes.
     policy_element = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     page = page.replace("<head>", f"<head>\n{policy_element}", 1)
     # A function as replacement, because backslashes in a replacement text have a meaning.
     page = re.sub(r"<link[^>]*stylesheet[^>]*>", lambda _: f"<style>{style}</style>", page, count=1)
-    page = re.sub(r"<script[^>]*src=[^>]*></script>\s*", "", page)  # the script is at the end
+    page = re.sub(r"<script[^>]*src=[^>]*></script>\s*", "", page)  # it is added below
     # The data goes to the end of the body, and the script that reads it behind the data.
     before_data, _, after_body = page.rpartition("</body>")
     return before_data, f"<script>{script}</script>\n</body>{after_body}"
