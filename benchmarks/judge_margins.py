@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 BATCH = 200  # requests that are answered together
-MOST_TOKENS = 250  # of a reply
+MAX_TOKENS = 250  # of a reply
 VERDICT_START = re.compile(r'"criterion_status"\s*:\s*"')
 
 
@@ -63,7 +63,7 @@ class Judge:
             with self.torch.no_grad():
                 output = self.model.generate(
                     **encoded,
-                    max_new_tokens=MOST_TOKENS,
+                    max_new_tokens=MAX_TOKENS,
                     do_sample=False,
                     eos_token_id=[end_of_turn, self.tokenizer.eos_token_id],
                 )

@@ -31,7 +31,7 @@ async def test_two_workers_write_the_run_of_one_process(
 
 def test_a_shard_that_kills_its_workers_is_given_up(write_rows, tmp_path, monkeypatch):
     """The other shards are finished and saved."""
-    monkeypatch.setattr("assay.backends.driver.MOST_ATTEMPTS", 2)
+    monkeypatch.setattr("assay.backends.driver.MAX_ATTEMPTS", 2)
 
     def deadly(completion):
         if completion == "it is 13":

@@ -46,7 +46,7 @@ from assay.runs.run_errors import RunError, RunRefused
 from assay.runs.run_schema import find_run_file
 from assay.runs.summary import Summary
 
-MOST_ATTEMPTS: Final = 4  # how often a shard is tried if its workers die
+MAX_ATTEMPTS: Final = 4  # how often a shard is tried if its workers die
 WAIT_SECONDS: Final = 0.2  # how long a backend waits before it gives the driver a turn
 
 # The fields of `Progress` that are summed over the driver and its workers.
@@ -299,10 +299,10 @@ class _Driver(Watch):
         if not failure.died:
             return failure
         self._deaths[failure.shard] += 1
-        if self._deaths[failure.shard] < MOST_ATTEMPTS:
+        if self._deaths[failure.shard] < MAX_ATTEMPTS:
             self._waiting.appendleft(task.shard)
             return None
-        error = f"{MOST_ATTEMPTS} workers died while scoring it, the last {failure.error}"
+        error = f"{MAX_ATTEMPTS} workers died while scoring it, the last {failure.error}"
         return ShardFailure(failure.shard, error)
 
     def _end_task(self, shard_number: int) -> Task:

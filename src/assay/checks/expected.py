@@ -160,7 +160,7 @@ _NUMBER = re.compile(
     rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({NUMBER_PATTERN})(?:[ ]?/[ ]?({NUMBER_PATTERN}))?+"
 )
 
-_MOST_DIGITS = 1000  # longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory
+_MAX_DIGITS = 1000  # longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory
 
 
 def exact(value: object) -> Fraction:
@@ -193,12 +193,12 @@ def _fraction(match: re.Match[str]) -> Fraction:
 
 def _real(digits: str) -> Fraction:
     exponent = digits.lower().partition("e")[2]
-    if len(digits) > _MOST_DIGITS or abs(int(exponent or 0)) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS or abs(int(exponent or 0)) > _MAX_DIGITS:
         raise ValueError(f"the number {digits[:20]}… is too large to compare exactly")
     return Fraction(digits.replace(",", ""))
 
 
-_MOST_PAIRS = (
+_MAX_PAIRS = (
     10_000_000_000  # characters times characters that are compared: about half a second of work
 )
 
@@ -225,7 +225,7 @@ class Similarity(BuiltinCheck):
     ) -> float:
         text = visible_text(completion, with_reasoning)
         other = self.to if self.to is not None else str(required(answer))
-        if len(text) * len(other) > _MOST_PAIRS:
+        if len(text) * len(other) > _MAX_PAIRS:
             raise ValueError(
                 f"{len(text):,} and {len(other):,} characters are too many to compare: shorten one"
             )

@@ -32,7 +32,7 @@ from assay.models.model import Model, Reply, Request, ask_and_log, media_of
 from assay.models.structured import read_structured
 from assay.report import Score
 from assay.tools import failure
-from assay.tools.workspace import LONGEST, MOST_READ
+from assay.tools.workspace import LONGEST, MAX_READ
 from assay.types import Message, OnError, State
 from assay.wording import describe_error, format_count, suggest_word
 
@@ -347,10 +347,10 @@ class _Conversation:
 def _read_image(data: bytes, model: Model) -> Medium:
     """Return the image that a tool returned; raise if it is not one, or the model takes none."""
     media_type = detect_media_type(data)
-    if KIND_BY_MEDIA_TYPE.get(media_type) != "image" or len(data) > MOST_READ:
+    if KIND_BY_MEDIA_TYPE.get(media_type) != "image" or len(data) > MAX_READ:
         raise MediaError(
             f"these {len(data):,} bytes cannot be shown: "
-            f"only a PNG, JPEG, WebP or GIF of at most {MOST_READ:,} bytes can"
+            f"only a PNG, JPEG, WebP or GIF of at most {MAX_READ:,} bytes can"
         )
     if "image" not in media_of(model):
         raise MediaError(f"{model.id} takes no images, so it cannot be shown")

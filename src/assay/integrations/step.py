@@ -26,7 +26,7 @@ from assay.runs.row_rubrics import RowRubrics
 OUTCOME: Final = "outcome"
 # The error of a rollout that needs its group and came without it.
 GROUP_MISSING: Final = "RubricError: a check compares the rollouts of a group, and this one came alone: send groups, or score without it"
-MOST_THREADS: Final = 32  # for one call, if nothing waits and checks may block
+MAX_THREADS: Final = 32  # for one call, if nothing waits and checks may block
 # What a trainer gets as the reward: the weighted sum, or the same normalised to 0-1.
 Value: TypeAlias = Literal["reward", "score"]
 
@@ -236,7 +236,7 @@ class Step:
         caller does not score, since a check that blocks it would stop the timeout as well.
         """
         # If scoring waits, one loop is enough: checks that block get threads of their own then.
-        thread_count = 1 if waits else min(MOST_THREADS, len(batches))
+        thread_count = 1 if waits else min(MAX_THREADS, len(batches))
         threads = [LoopThread() for _ in range(thread_count)]
         tasks: dict[asyncio.Future[Sequence[EvaluationReport]], _Batch] = {}
         reports: dict[int, EvaluationReport] = {}

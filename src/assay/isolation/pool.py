@@ -33,9 +33,9 @@ logger = get_logger("assay")
 DEFAULT_MEMORY: Final = 1 << 30  # bytes that a worker may use: 1 GiB
 IDLE_SECONDS: Final = 60.0  # how long a worker without work stays alive
 # How many workers a task may lose, if it is not certain that the task is the cause.
-MOST_ATTEMPTS: Final = 2
+MAX_ATTEMPTS: Final = 2
 # How often in a row a worker, or the process that forks workers, may fail to start.
-MOST_STARTS: Final = 3
+MAX_STARTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class Pool:
             except WorkerLostError as error:
                 self._raise_if_cancelled(task)
                 self._end_worker(task, counted_as="killed" if error.is_misbehaviour else "")
-                if error.is_final or attempt >= MOST_ATTEMPTS:
+                if error.is_final or attempt >= MAX_ATTEMPTS:
                     return error.outcome()
                 continue
             if worker.is_busy:  # its deadline has passed
@@ -318,7 +318,7 @@ class Pool:
 
     def _send_to_worker(self, task: PoolTask) -> WorkerProcess:
         """Send a task to an idle worker or to a new one, and return the worker."""
-        for _ in range(MOST_STARTS):
+        for _ in range(MAX_STARTS):
             worker = self._take_idle_worker(task) or self._start_worker(task)
             self._raise_if_cancelled(task)
             try:
@@ -354,7 +354,7 @@ class Pool:
         """
         failures = 0
         reason = ""
-        while failures < MOST_STARTS:
+        while failures < MAX_STARTS:
             self._raise_if_cancelled(task)
             template: TemplateConnection | None = None
             # What the errors below mean, unless they say something else.

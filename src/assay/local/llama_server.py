@@ -20,7 +20,7 @@ from assay.local.weights import weights_file
 
 CONTEXT = 8192  # maximum tokens of prompt and reply together
 REMEMBERED_MIB = 1024  # memory for cached prompts, so that alternating responses are not processed again each time
-MOST_WRITTEN = 512  # maximum tokens of a reply; small models sometimes never stop, and a truncated reply is an error
+MAX_WRITTEN = 512  # maximum tokens of a reply; small models sometimes never stop, and a truncated reply is an error
 TOKENS_AT_ONCE = 128  # tokens per batch, between two checks for cancelled requests; larger batches are not faster on a CPU
 STOP_SECONDS = 10.0
 
@@ -52,7 +52,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         settings.n_parallel = 1
         threads = threads or min(8, processors())  # more threads do not help a small model
         settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
-        settings.n_predict = MOST_WRITTEN
+        settings.n_predict = MAX_WRITTEN
         settings.n_batch = settings.n_ubatch = TOKENS_AT_ONCE
         settings.cache_ram_mib = REMEMBERED_MIB
         settings.hostnames = ["127.0.0.1"]

@@ -15,7 +15,7 @@ Pair = tuple[object, object]
 
 # Seconds after which a comparison ends in any case, however busy the machine is.
 HARD_TIMEOUT: Final = 120.0
-_MOST_KNOWN_VERDICTS: Final = 50_000
+_MAX_KNOWN_VERDICTS: Final = 50_000
 _MAX_WAITING: Final = 1024  # questions that are with the workers at one time, by default
 _MAX_BUSY_SECONDS: Final = 0.005  # after which other tasks of the event loop get their turn
 _MAX_ERROR_LENGTH: Final = 500
@@ -214,7 +214,7 @@ def _read_outcome(
     else:
         verdict = _read_symbolic_outcome(question, outcome, timeout)
     if outcome.ok:
-        if len(_known_verdicts) >= _MOST_KNOWN_VERDICTS:
+        if len(_known_verdicts) >= _MAX_KNOWN_VERDICTS:
             _known_verdicts.clear()
         _known_verdicts[question, options] = verdict
     return verdict

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from assay.wording import format_value
 
-MOST_LEVELS = 100  # deeper values are replaced by a short description
+MAX_LEVELS = 100  # deeper values are replaced by a short description
 
 # What the encoders raise for a value that JSON cannot hold.
 _ENCODING_ERRORS = (TypeError, ValueError, RecursionError)
@@ -97,7 +97,7 @@ def to_jsonable(value: Any, level: int = 0) -> Any:
         if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"
         return float(value)  # without a subclass, such as that of numpy
-    if level >= MOST_LEVELS:
+    if level >= MAX_LEVELS:
         return format_value(value)
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()

@@ -196,9 +196,9 @@ def _make_error_section(errors: Sequence[ErrorSummary]) -> Section:
     rows: list[tuple[object, ...]] = []
     for error in errors:
         first_rollout = f"{error.example} #{error.sample}" if error.sample else error.example
-        criteria = ", ".join(error.criteria[:MOST_NAMES])
-        if len(error.criteria) > MOST_NAMES:
-            criteria += f" and {len(error.criteria) - MOST_NAMES} more"
+        criteria = ", ".join(error.criteria[:MAX_NAMES])
+        if len(error.criteria) > MAX_NAMES:
+            criteria += f" and {len(error.criteria) - MAX_NAMES} more"
         if not criteria:
             criteria = "nothing to score"  # as when generation failed
         message = shorten_middle(error.message, 200)
@@ -206,7 +206,7 @@ def _make_error_section(errors: Sequence[ErrorSummary]) -> Section:
     return Section(("errors", "rollouts", "first in", "criteria", "message"), rows)
 
 
-MOST_NAMES = 3  # criteria that are named in a line about an error
+MAX_NAMES = 3  # criteria that are named in a line about an error
 
 
 def _make_pass_section(summary: Summary) -> Section:
@@ -228,7 +228,7 @@ def _make_criteria_section(summary: Summary) -> Section:
     columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
     always_shown = ("criterion", "weight", "mean", "met", "unmet")
     shown_criteria = dict(summary.criteria)
-    if len(shown_criteria) > MOST_CRITERIA:
+    if len(shown_criteria) > MAX_CRITERIA:
         # Rows that bring their own rubrics may have thousands of criteria.
         by_loss = sorted(summary.criteria.items(), key=_measure_loss, reverse=True)
         shown_criteria = dict(by_loss[:SHOWN_CRITERIA])
@@ -274,9 +274,9 @@ def _make_criterion_row(name: str, criterion: CriterionSummary) -> tuple[Any, ..
     )
 
 
-# A table shows all criteria up to MOST_CRITERIA. If there are more, it shows the SHOWN_CRITERIA that
+# A table shows all criteria up to MAX_CRITERIA. If there are more, it shows the SHOWN_CRITERIA that
 # cost the most points.
-MOST_CRITERIA = 40
+MAX_CRITERIA = 40
 SHOWN_CRITERIA = 10
 
 
@@ -382,7 +382,7 @@ class CriterionTally:
         )
 
 
-MOST_ERROR_MESSAGES = 50  # more messages than these are only counted, by their kind
+MAX_ERROR_MESSAGES = 50  # more messages than these are only counted, by their kind
 
 # The parts that differ between messages of the same error: numbers, and words in quotes.
 _VARYING = re.compile(r"\d+|'[^']*'|\"[^\"]*\"")
@@ -648,7 +648,7 @@ class Tally:
         After many different messages, new ones are only counted by the kind of the error.
         """
         for key, tally in tallies.items():
-            is_full = len(self._errors_by_message) >= MOST_ERROR_MESSAGES
+            is_full = len(self._errors_by_message) >= MAX_ERROR_MESSAGES
             if is_full and key not in self._errors_by_message:
                 key = _read_kind(tally.message)
             if key in self._errors_by_message:

@@ -12,13 +12,13 @@ from assay.wording import format_value, suggest_word
 
 Number: TypeAlias = int | float
 
-MOST_BITS: Final = 10_000  # size of the largest integer, about 3,000 digits, which Python can still convert to text
-MOST_FACTORIAL: Final = 1_000
-MOST_PLACES: Final = (
+MAX_BITS: Final = 10_000  # size of the largest integer, about 3,000 digits, which Python can still convert to text
+MAX_FACTORIAL: Final = 1_000
+MAX_PLACES: Final = (
     1_000  # maximum number of decimal places for rounding, before or after the point
 )
 LONGEST: Final = 4_000  # maximum length of an expression in characters
-_TOO_LARGE = f"the result is too large: whole numbers end at {MOST_BITS:,} bits, others at 1.8e308"
+_TOO_LARGE = f"the result is too large: whole numbers end at {MAX_BITS:,} bits, others at 1.8e308"
 
 
 def calculator(expression: str) -> str:
@@ -99,7 +99,7 @@ def _evaluated(tree: ast.expr) -> Number:
         value = _applied(node, [values[part] for part in _parts(node)])
         if isinstance(value, complex):
             raise ValueError("the result is not a real number")
-        if value.bit_length() > MOST_BITS if isinstance(value, int) else not math.isfinite(value):
+        if value.bit_length() > MAX_BITS if isinstance(value, int) else not math.isfinite(value):
             raise ValueError(_TOO_LARGE)
         values[node] = value
     return values[tree]
@@ -173,22 +173,22 @@ def _applied(node: ast.expr, values: Sequence[Number]) -> Any:
 def _power(base: Number, exponent: Number) -> Any:
     whole = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
     # A number with n bits is at least 2 to the power n - 1.
-    if whole and (abs(int(base)).bit_length() - 1) * exponent > MOST_BITS:
+    if whole and (abs(int(base)).bit_length() - 1) * exponent > MAX_BITS:
         raise ValueError(_TOO_LARGE)
     return base**exponent
 
 
 def _factorial(number: Number) -> int:
-    if not isinstance(number, int) or not 0 <= number <= MOST_FACTORIAL:
-        raise ValueError(f"factorial takes a whole number from 0 to {MOST_FACTORIAL:,}")
+    if not isinstance(number, int) or not 0 <= number <= MAX_FACTORIAL:
+        raise ValueError(f"factorial takes a whole number from 0 to {MAX_FACTORIAL:,}")
     return math.factorial(number)
 
 
 def _rounded(number: Number, places: Number | None = None) -> Number:
     if places is None:
         return round(number)
-    if not isinstance(places, int) or abs(places) > MOST_PLACES:
-        raise ValueError(f"round takes a whole number of places, {MOST_PLACES:,} at most")
+    if not isinstance(places, int) or abs(places) > MAX_PLACES:
+        raise ValueError(f"round takes a whole number of places, {MAX_PLACES:,} at most")
     return round(number, places)
 
 

@@ -17,12 +17,12 @@ from assay.types import State
 from assay.wording import format_count, format_value
 
 LONGEST: Final = 20_000  # characters of one reply
-MOST_LISTED, MOST_FOUND, MOST_VISITED = (
+MAX_LISTED, MAX_FOUND, MAX_VISITED = (
     500,
     100,
     20_000,
 )  # maximum files and lines of one reply, and files visited for it
-MOST_READ, MOST_SEARCHED = (
+MAX_READ, MAX_SEARCHED = (
     4_000_000,
     64_000_000,
 )  # maximum bytes read of one file, and in one search
@@ -83,9 +83,9 @@ class Workspace:
     def list_files(self, path: _Path = ".", state: State = NO_FIELDS) -> str:
         """Lists the files below a folder of the workspace, with their sizes."""
         with self.open_folder(state) as folder:
-            found = islice(_files(folder, path), MOST_LISTED + 1)
+            found = islice(_files(folder, path), MAX_LISTED + 1)
             lines = [f"{name} ({size:,} bytes)" for name, size in found]
-        return _bounded(lines, MOST_LISTED) or "(there are no files)"
+        return _bounded(lines, MAX_LISTED) or "(there are no files)"
 
     def read_file(
         self,
@@ -118,7 +118,7 @@ class Workspace:
         return (
             text
             if len(held) == size
-            else f"{text}\n(of {size:,} bytes the first {MOST_READ:,} can be read)"
+            else f"{text}\n(of {size:,} bytes the first {MAX_READ:,} can be read)"
         )
 
     def search_files(
@@ -132,7 +132,7 @@ class Workspace:
         """Finds the lines that contain a text, ignoring case, in the files below a folder of the workspace."""
         with self.open_folder(state) as folder:
             found = _search(folder, path, text.casefold())
-        return _bounded(found, MOST_FOUND) or "(no line holds it)"
+        return _bounded(found, MAX_FOUND) or "(no line holds it)"
 
     def show_file(self, path: _Path, state: State = NO_FIELDS) -> bytes:
         """Shows an image of the workspace: PNG, JPEG, WebP or GIF."""
@@ -140,7 +140,7 @@ class Workspace:
             held, size = _read(folder, path)
         if len(held) < size:
             raise ValueError(
-                f"{format_value(path)} has {size:,} bytes, and {MOST_READ:,} is the most that is shown"
+                f"{format_value(path)} has {size:,} bytes, and {MAX_READ:,} is the most that is shown"
             )
         return held
 
@@ -157,12 +157,12 @@ def _bounded(lines: list[str], most: int) -> str:
 def _search(folder: ContainedFolder, path: str, wanted: str) -> list[str]:
     """Return the lines that hold a text in lower case, with their file and number."""
     found: list[str] = []
-    left = MOST_SEARCHED
+    left = MAX_SEARCHED
     for name, size in _files(folder, path):
-        left -= min(size, MOST_READ)
+        left -= min(size, MAX_READ)
         if left < 0:
             found.append("(not all files were searched: search a folder below)")
-        if left < 0 or len(found) > MOST_FOUND:
+        if left < 0 or len(found) > MAX_FOUND:
             break
         try:
             held, _ = _read(folder, name, follows_links=False)
@@ -174,7 +174,7 @@ def _search(folder: ContainedFolder, path: str, wanted: str) -> list[str]:
             continue
         for number, line in enumerate(words.split("\n"), start=1):
             place = line.casefold().find(wanted)
-            if place >= 0 and len(found) <= MOST_FOUND:
+            if place >= 0 and len(found) <= MAX_FOUND:
                 found.append(f"{name}:{number}: {line[max(0, place - 100) : place + 300]}")
     return found
 
@@ -197,7 +197,7 @@ def _open(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> 
 
 def _read(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> tuple[bytes, int]:
     """Return the bytes of a regular file, up to the limit, and its size."""
-    content = _open(folder, path, follows_links=follows_links).read_and_close(MOST_READ)
+    content = _open(folder, path, follows_links=follows_links).read_and_close(MAX_READ)
     if content is None:
         raise ValueError(
             f"{format_value(path)} is not a regular file: list a folder with list_files"
@@ -222,7 +222,7 @@ def _files(folder: ContainedFolder, path: str) -> Iterator[tuple[str, int]]:
             if not entry.is_folder:
                 continue
             with os.scandir(entry.descriptor) as entries:
-                inside = sorted(islice(entries, MOST_VISITED), key=lambda each: each.name)
+                inside = sorted(islice(entries, MAX_VISITED), key=lambda each: each.name)
             kept = [
                 each.name if entry.name == "." else f"{entry.name}/{each.name}"
                 for each in inside
@@ -231,8 +231,8 @@ def _files(folder: ContainedFolder, path: str) -> Iterator[tuple[str, int]]:
         finally:
             os.close(entry.descriptor)
         visited += len(inside)
-        if visited >= MOST_VISITED:
+        if visited >= MAX_VISITED:
             raise ValueError(
-                f"{MOST_VISITED:,} entries or more are below {format_value(path)}: name a folder below"
+                f"{MAX_VISITED:,} entries or more are below {format_value(path)}: name a folder below"
             )
         waiting += reversed(kept)

@@ -23,7 +23,7 @@ from assay.viewer.viewed_runs import ViewedRun, ViewedRuns
 
 CHUNK_ROWS: Final = 200
 # Every pair is compared beforehand, so reports on more runs do without.
-MOST_COMPARED_RUNS: Final = 4
+MAX_COMPARED_RUNS: Final = 4
 
 
 def write_report(
@@ -57,7 +57,7 @@ def write_report(
 def _collect_data(viewed: ViewedRuns) -> dict[str, Any]:
     """Return what the page needs at once: headings, overviews, tables, labels and comparisons."""
     comparisons: dict[str, Any] = {}  # by the identities of both runs; every pair in both orders
-    if len(viewed.runs) <= MOST_COMPARED_RUNS:
+    if len(viewed.runs) <= MAX_COMPARED_RUNS:
         for first, second in permutations(viewed.runs, 2):
             try:
                 comparisons[f"{first}/{second}"] = viewed.compare(first, second)

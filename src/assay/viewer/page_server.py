@@ -46,7 +46,7 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-MOST_ROWS: Final = 1000  # rows in one reply
+MAX_ROWS: Final = 1000  # rows in one reply
 LARGEST_LABEL: Final = 100_000  # bytes
 
 
@@ -165,7 +165,7 @@ def _list_rows(run: ViewedRun, request: Request) -> dict[str, Any]:
         sort=query.get("sort", "number"),
         descending=query.get("descending") in ("1", "true"),
         offset=_read_count(query.get("offset"), default=0),
-        limit=min(MOST_ROWS, _read_count(query.get("limit"), default=100)),
+        limit=min(MAX_ROWS, _read_count(query.get("limit"), default=100)),
     )
 
 

@@ -5,7 +5,7 @@
   const { formatScore, formatDuration, formatDollars } = assay.format;
   const NARROW_WINDOW = 700;
   const MAX_CHARACTERS = 26;
-  const MOST_DOTS = 12; // verdicts in one cell
+  const MAX_DOTS = 12; // verdicts in one cell
 
   const FIRST_COLUMNS = [
     { key: "number", title: "Row", width: 70, sorts: true },
@@ -55,7 +55,7 @@
   /** All verdicts of a row side by side, for criteria that rows bring. */
   function verdictsCell(row, criteria) {
     const verdicts = Object.entries(row.verdicts);
-    const dots = verdicts.slice(0, MOST_DOTS).map(([name, verdict]) => verdictDot(name, verdict, criteria.get(name)));
+    const dots = verdicts.slice(0, MAX_DOTS).map(([name, verdict]) => verdictDot(name, verdict, criteria.get(name)));
     const hiddenCount = verdicts.length - dots.length;
     return element("span.dots", {}, dots, hiddenCount > 0 ? element("span.note", { title: `${hiddenCount} more` }, ` +${hiddenCount}`) : null);
   }
@@ -73,7 +73,7 @@
     }));
     const criteriaByName = new Map(criteria.map((criterion) => [criterion.name, criterion]));
     const verdictsOfRows = criteria.some((criterion) => criterion.own)
-      ? [{ key: "verdicts", title: "Verdicts", width: 60 + 26 * Math.min(criteria.length, MOST_DOTS), cell: (row) => verdictsCell(row, criteriaByName) }]
+      ? [{ key: "verdicts", title: "Verdicts", width: 60 + 26 * Math.min(criteria.length, MAX_DOTS), cell: (row) => verdictsCell(row, criteriaByName) }]
       : [];
     const data = dataNames.map((name) => ({ key: `data ${name}`, title: name, width: 180, text: true, cell: (row) => untrusted(row.fields?.[name] ?? "") }));
     return [...FIRST_COLUMNS, ...verdictsOfRows, ...criterionColumns, ...data, ...LAST_COLUMNS];

@@ -3,18 +3,18 @@
   "use strict";
   const { element, untrusted, section } = assay.dom;
   const { formatScore } = assay.format;
-  const MOST_SHOWN = 50;
+  const MAX_SHOWN = 50;
 
   /** All criteria of a run, one per line. */
   function criteriaSection({ criteria }, run) {
     const legend = criteria.some((criterion) => criterion.weight < 0) ? "; a criterion with a negative weight describes a fault: happened is bad, avoided is good" : "";
     const note = `mean with 95 % interval, and shares of verdicts${legend}`;
     const lines = (shown) => element("div.criteria", {}, shown.map((criterion) => criterionLine(criterion, run)));
-    if (criteria.length <= MOST_SHOWN) return section("Criteria", { note }, lines(criteria));
+    if (criteria.length <= MAX_SHOWN) return section("Criteria", { note }, lines(criteria));
     // Rows may bring thousands of criteria; those beyond are drawn when the reader asks for them.
-    const rest = element("details", {}, element("summary", {}, `${assay.format.formatNumber(criteria.length - MOST_SHOWN)} more`));
-    rest.addEventListener("toggle", () => rest.append(lines(criteria.slice(MOST_SHOWN))), { once: true });
-    return section("Criteria", { note }, lines(criteria.slice(0, MOST_SHOWN)), rest);
+    const rest = element("details", {}, element("summary", {}, `${assay.format.formatNumber(criteria.length - MAX_SHOWN)} more`));
+    rest.addEventListener("toggle", () => rest.append(lines(criteria.slice(MAX_SHOWN))), { once: true });
+    return section("Criteria", { note }, lines(criteria.slice(0, MAX_SHOWN)), rest);
   }
 
   function criterionLine(criterion, run) {
