@@ -40,8 +40,8 @@ $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
 demo: $(DEMO)  ## Score the included rollouts, print the tables, save the run
 	@$(BIN)/python examples/demo.py
 
-# Many tests wait for servers and processes, so there are 1.5 workers per processor.
-WORKERS := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+# Many tests wait for servers and processes, so there are two workers per processor.
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 
 test: check browser  ## Run everything: lint, types, layers, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS)
